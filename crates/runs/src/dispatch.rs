@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::gather::gather_of;
 use crate::program::Program;
 use automation::Mistake;
-use automation::definition::{ChainPolicy, Concurrency, Drop, Facts, Kind, Rate, Trigger as TriggerDefinition};
+use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger as TriggerDefinition};
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
@@ -285,7 +285,7 @@ impl Engine {
             definition: saved.definition,
             trigger_type: occurrence.kind,
             inputs,
-            queue: self.queue_of(program),
+            queue: self.queue_of(saved, program).await?,
             concurrency: match execution.concurrency {
                 Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
                 Concurrency::Queue => runs::Concurrency::Queue {
@@ -347,11 +347,6 @@ impl Engine {
             AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
             AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
         }
-    }
-
-    /// The worker pool of a run. One that no worker of this process serves may be served by another process.
-    fn queue_of(&self, program: &Program) -> String {
-        program.definition.queue(&Facts::default()).to_owned()
     }
 }
 

@@ -15,6 +15,8 @@ mod gather;
 mod listener;
 mod params;
 mod program;
+mod queues;
+mod spend;
 mod step;
 mod walk;
 mod worker;

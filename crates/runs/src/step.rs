@@ -8,6 +8,7 @@ use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::STEP_OUTPUT_BYTES_MAX;
+use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
 use pipeline::{Outcome, Request};
@@ -107,6 +108,14 @@ impl Walk {
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
+        match self.reserve(step, &params).await? {
+            Reserved::Done => {}
+            Reserved::TooMuch => {
+                let message = format!("with this call the run could cost more than ${}", execution.budget_cap_usd);
+                return Ok(Ok(End::failed(None, "budget_exceeded", message)));
+            }
+            Reserved::Lost => return Ok(Err(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON)))),
+        }
         let mut call = Call::new(params);
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
         // The attempts of the pipeline are attempts of the step.
@@ -127,12 +136,12 @@ impl Walk {
         };
         match self.engine.0.ports.pipeline.invoke(request).await {
             Ok(outcome) => self.judge(step, outcome).await,
-            Err(error) => self.wait_or_fail(error),
+            Err(error) => self.wait_or_fail(step, error),
         }
     }
 
     /// The same for the same step of the same run, whoever works on it.
-    fn key(&self, step: &StepProgram) -> String {
+    pub(crate) fn key(&self, step: &StepProgram) -> String {
         let text = format!("{} {} {} {}", self.run.org, self.run.id, self.run.phase.as_str(), step.definition.step_id);
         Digest::new(Sha256::digest(text).into()).to_string()
     }
@@ -146,7 +155,7 @@ impl Walk {
         };
         match row {
             Ok(row) => self.judge(step, Outcome::of(Box::new(row))).await,
-            Err(error) => self.wait_or_fail(error),
+            Err(error) => self.wait_or_fail(step, error),
         }
     }
 
@@ -156,6 +165,7 @@ impl Walk {
         loop {
             match outcome {
                 Outcome::Ended { invocation, result } => {
+                    self.settle(step, &invocation).await?;
                     if let Some(again) = self.after_transient(step, &invocation) {
                         return Ok(again);
                     }
@@ -165,6 +175,7 @@ impl Walk {
                     return Ok(Ok(ended(&invocation, result)));
                 }
                 Outcome::Replayed(invocation) => {
+                    self.settle(step, &invocation).await?;
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id).await?;
                     let result = whole.or_else(|| invocation.result.clone());
                     return Ok(Ok(ended(&invocation, result)));
@@ -189,7 +200,7 @@ impl Walk {
                             let waits = self.again(WaitingFor::Reconcile, SOON);
                             return Ok(Err(Stepped::Waits(Waits { invocation: Some(invocation.id.clone()), ..waits })));
                         }
-                        Err(error) => return self.wait_or_fail(error),
+                        Err(error) => return self.wait_or_fail(step, error),
                     },
                 },
             }
@@ -218,7 +229,7 @@ impl Walk {
     }
 
     /// The call could not be made, or not now.
-    fn wait_or_fail(&self, error: pipeline::Error) -> Result<Result<End, Stepped>, Error> {
+    fn wait_or_fail(&self, step: &StepProgram, error: pipeline::Error) -> Result<Result<End, Stepped>, Error> {
         let later = |waiting_for, after| Ok(Err(Stepped::Waits(self.again(waiting_for, after))));
         if let pipeline::Error::RateLimited { retry_after_ms, .. } = error {
             let wait = Duration::from_millis(retry_after_ms.max(1));
@@ -237,6 +248,11 @@ impl Walk {
         // It began, and what became of it is not written yet. The same key finds it.
         if let pipeline::Error::Unrecorded { .. } = error {
             return later(WaitingFor::Reconcile, SOON);
+        }
+        // It broke off by a bug, perhaps after it had begun. The same key finds it, or makes it; but not for ever.
+        let attempts = self.run.attempts.saturating_add(1);
+        if matches!(error, pipeline::Error::Internal { .. }) && attempts <= step.definition.max_retries(&self.program.definition.execution) {
+            return Ok(Err(Stepped::Waits(Waits { attempts, ..self.again(WaitingFor::Reconcile, SOON) })));
         }
         if error.is_passing() {
             return later(WaitingFor::Reconcile, SOON);

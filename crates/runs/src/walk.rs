@@ -62,7 +62,7 @@ pub(crate) struct Walk {
     pub(crate) principal: Principal,
     /// What later steps read of earlier ones.
     pub(crate) outputs: Map<String, Value>,
-    lease: Lease,
+    pub(crate) lease: Lease,
     steps: Vec<StepRecord>,
     /// Steps that have ended since the run was saved last.
     unsaved: Vec<StepRecord>,

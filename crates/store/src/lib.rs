@@ -11,6 +11,7 @@ mod automations;
 mod backup;
 mod batches;
 mod breakers;
+mod budgets;
 mod bus;
 mod canaries;
 mod channels;

@@ -1,6 +1,7 @@
 //! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
 //! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
 
+use crate::budgets::{reserve_in, settle};
 use crate::bus::publish_in;
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
@@ -14,11 +15,11 @@ use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
-    Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, SavedRun, Start, Then,
+    Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun, Start, Then,
 };
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, WaitingFor};
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
+use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -152,6 +153,18 @@ impl Runs for Store {
     fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>> {
         let store = self.clone();
         Box::pin(self.db.write(saved.lease.org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, saved).await })))
+    }
+
+    fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>> {
+        Box::pin(self.db.write(reserve.lease.org.clone(), move |tx| Box::pin(async move { reserve_in(tx, reserve).await })))
+    }
+
+    fn settle_budget<'a>(&'a self, org: &'a OrgId, run: &'a RunId, key: &'a str, spent: Amount) -> Future<'a, Result<(), Error>> {
+        Box::pin(settle(self, org, run, key, spent))
+    }
+
+    fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>> {
+        Box::pin(self.read_p95_ms(org, action))
     }
 
     fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {

@@ -3,7 +3,7 @@
 use super::Error;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
-use crate::{AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use crate::{Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
 use serde_json::Value;
 
 /// Firings, runs and their leases.
@@ -33,6 +33,12 @@ pub trait Runs: Send + Sync {
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
     /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
     fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>>;
+    /// Reserves what a call of the run may cost, before it is made. The same key is reserved once.
+    fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>>;
+    /// Says what a reserved call did cost. What was settled stays.
+    fn settle_budget<'a>(&'a self, org: &'a OrgId, run: &'a RunId, key: &'a str, spent: Amount) -> Future<'a, Result<(), Error>>;
+    /// How long 95 of 100 of the last calls of an action took, if there were any.
+    fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>>;
     /// Has the run that waits for this call go on. Returns whether there is one.
     fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     /// Asks for the end of a run. Its worker ends it, or the next that takes it up.
@@ -134,6 +140,27 @@ pub enum Fired {
     /// The idempotency key was used for something else, by this firing.
     KeyReused(Firing),
     UnknownAutomation,
+}
+
+/// What a call of a run may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveBudget {
+    pub lease: Lease,
+    /// Names the call.
+    pub key: String,
+    pub most: Amount,
+    /// What the whole run may cost.
+    pub cap: Amount,
+}
+
+/// Whether a call may be paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    Done,
+    /// With it the run could cost more than it may.
+    TooMuch,
+    /// The lease is lost.
+    Lost,
 }
 
 /// How the events of a trigger start one run together.

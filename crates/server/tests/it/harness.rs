@@ -418,6 +418,7 @@ impl TestServer {
             renderer: server::renderer().unwrap(),
             clock: Arc::clone(&shared),
             random: Arc::clone(&random),
+            prices: None,
         };
         let queues = ["fast", "medium", "long"].map(|name| runs::Queue { name: name.to_owned(), workers: 4 }).to_vec();
         let engine = runs::Engine::new(ports, runs::Settings { queues });
