@@ -37,6 +37,8 @@ pub struct CallContext {
     /// Where a source that runs code reports the cost.
     pub meter: Meter,
     pub trace_id: String,
+    /// The automations that led to the call, signed. It goes with requests to others, so that a loop through them is noticed.
+    pub chain: Option<String>,
 }
 
 impl CallContext {

@@ -14,6 +14,7 @@ mod breakers;
 mod budgets;
 mod bus;
 mod canaries;
+mod chains;
 mod channels;
 mod checkpoints;
 mod claims;
