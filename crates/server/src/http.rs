@@ -303,6 +303,12 @@ fn router(app: App) -> Router {
     api.merge(mcp::routes(&app)).fallback(web::or_unknown).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
 }
 
+/// What a process serves that has no door.
+fn health_router(app: App) -> Router {
+    let health = Router::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
+    health.route("/metrics", get(health::metrics)).with_state(app)
+}
+
 /// The API's description, generated from the code above; committed as a golden file.
 pub fn openapi_json() -> String {
     let (_, mut document) = routes();
