@@ -56,5 +56,5 @@ mod sum;
 pub(crate) mod token;
 pub(crate) mod trigger;
 pub(crate) mod user;
-pub(crate) mod worker;
 mod wait;
+pub(crate) mod worker;

@@ -73,6 +73,7 @@ pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over
 
 use crate::App;
 use axum::Router;
+use axum::routing::get;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;

@@ -26,7 +26,7 @@ impl Workers {
     /// These queues alone; the error is the first name that is none.
     pub fn only<'a>(self, names: &'a [String]) -> Result<Self, &'a str> {
         if let Some(unknown) = names.iter().find(|name| self.queues().iter().all(|(queue, _)| queue != name)) {
-            return Err(unknown);
+            return Err(unknown.as_str());
         }
         let workers = |name: &str, workers: usize| if names.iter().any(|named| named == name) { workers } else { 0 };
         Ok(Self { fast: workers("fast", self.fast), medium: workers("medium", self.medium), long: workers("long", self.long) })
