@@ -27,7 +27,8 @@ mod tests {
 
     #[test]
     fn retry_storm_jitter_retry_after() {
-        let bounds = |backoff| [1, 2, 3, 10].map(|attempts| (0..2_000).map(|n| wait(backoff, attempts, n * 7_919, 0)).max().unwrap().as_secs());
+        let bounds =
+            |backoff| [1, 2, 3, 10].map(|attempts| (0..2_000).map(|n| wait(backoff, attempts, n * 7_919, 0)).max().unwrap().as_secs());
         assert_eq!(bounds(Backoff::None), [0, 0, 0, 0]);
         assert_eq!(bounds(Backoff::Linear), [0, 1, 2, 9]);
         assert_eq!(bounds(Backoff::Exponential), [1, 3, 7, 299]);
@@ -35,7 +36,8 @@ mod tests {
             assert_eq!(wait(backoff, 1, 0, 90_000), Duration::from_secs(90), "what the source asks for is the least");
         }
         // Runs that failed at once come back spread over the whole time.
-        let waits: Vec<_> = (0..1_000_u64).map(|n| wait(Backoff::Exponential, 3, n.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0).as_millis()).collect();
+        let waits: Vec<_> =
+            (0..1_000_u64).map(|n| wait(Backoff::Exponential, 3, n.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0).as_millis()).collect();
         for second in 0..8 {
             let here = waits.iter().filter(|wait| **wait / 1_000 == second).count();
             assert!((60..200).contains(&here), "{here} of 1,000 come back in second {second}");

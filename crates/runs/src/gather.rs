@@ -95,9 +95,7 @@ impl Engine {
                 let events: Vec<Value> = events.into_iter().map(|(_, value)| value).collect();
                 (json!({ "events": events }), FiringReason::Batched)
             }
-            Some(Gather::Debounce { .. }) | None => {
-                (events.pop().map_or(Value::Null, |(_, value)| value), FiringReason::Debounced)
-            }
+            Some(Gather::Debounce { .. }) | None => (events.pop().map_or(Value::Null, |(_, value)| value), FiringReason::Debounced),
         };
         let mut firing = self.event_firing(&saved, &program, &trigger, &last, payload, lineage).await?;
         firing.id = gathering.firing.clone();

@@ -251,7 +251,8 @@ impl Walk {
         }
         // It broke off by a bug, perhaps after it had begun. The same key finds it, or makes it; but not for ever.
         let attempts = self.run.attempts.saturating_add(1);
-        if matches!(error, pipeline::Error::Internal { .. }) && attempts <= step.definition.max_retries(&self.program.definition.execution) {
+        if matches!(error, pipeline::Error::Internal { .. }) && attempts <= step.definition.max_retries(&self.program.definition.execution)
+        {
             return Ok(Err(Stepped::Waits(Waits { attempts, ..self.again(WaitingFor::Reconcile, SOON) })));
         }
         if error.is_passing() {

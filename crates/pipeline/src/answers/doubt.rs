@@ -7,8 +7,8 @@ use crate::request::{Outcome, Request};
 use crate::walk::admit::Entrance;
 use crate::walk::ending::Ending;
 use crate::walk::ground::Walking;
-use countersign_core::effect::SettledBy;
 use countersign_core::action::{Class, Repeatability};
+use countersign_core::effect::SettledBy;
 use countersign_core::{Action, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
 
 /// What a person says about a call in doubt.

@@ -78,12 +78,8 @@ pub(crate) async fn serve_health(listener: TcpListener, app: App, stop: impl Fut
 
 async fn serve_routes(listener: TcpListener, way: Way, (app, router): (App, Router), stop: impl Future<Output = ()>) {
     let acceptor = way.tls.as_ref().map(|tls| tls.acceptor());
-    let door = Arc::new(Door {
-        http: http(),
-        router,
-        app: app.clone(),
-        trusted: TrustedProxies::new(way.trusted_proxies, way.proxy_headers),
-    });
+    let door =
+        Arc::new(Door { http: http(), router, app: app.clone(), trusted: TrustedProxies::new(way.trusted_proxies, way.proxy_headers) });
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);
