@@ -78,7 +78,7 @@ impl Engine {
         };
         if is_open {
             self.hand_over(self.refusal(&occurrence, FiringReason::BreakerOpen, hook.trigger.disabled_why.clone())).await?;
-            return Err(Error::Paused { automation: saved.id });
+            return Err(Error::Paused { automation: saved.id.clone() });
         }
         let fired = match self.prepare(&occurrence).await? {
             Ok(new) => self.hand_over(new).await?,

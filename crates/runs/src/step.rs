@@ -161,7 +161,8 @@ impl Walk {
 
     async fn judge(&self, step: &StepProgram, mut outcome: Outcome) -> Result<Result<End, Stepped>, Error> {
         let retries_max = step.definition.max_retries(&self.program.definition.execution);
-        let mut repeated = 0;
+        // Whoever took the run up before may have repeated it already.
+        let mut attempts = self.run.attempts;
         loop {
             match outcome {
                 Outcome::Ended { invocation, result } => {
@@ -180,25 +181,25 @@ impl Walk {
                     let result = whole.or_else(|| invocation.result.clone());
                     return Ok(Ok(ended(&invocation, result)));
                 }
-                Outcome::Pending(invocation) => return Ok(Err(self.waits(WaitingFor::Approval, &invocation))),
+                Outcome::Pending(invocation) => return Ok(Err(waits(WaitingFor::Approval, &invocation, attempts))),
                 Outcome::InDoubt(invocation) => match step.definition.on_interrupted {
                     OnInterrupted::Fail => {
                         let why = "nobody knows what became of its call".to_owned();
                         return Ok(Ok(End::failed(Some(invocation.id.clone()), "in_doubt", why)));
                     }
-                    OnInterrupted::AskHuman => return Ok(Err(self.waits(WaitingFor::Person, &invocation))),
-                    OnInterrupted::Retry if repeated >= retries_max => return Ok(Err(self.waits(WaitingFor::Person, &invocation))),
+                    OnInterrupted::AskHuman => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                    OnInterrupted::Retry if attempts >= retries_max => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
                     OnInterrupted::Retry => match self.engine.0.ports.pipeline.repeat_doubted(&self.principal, &invocation.id).await {
                         Ok(Some(again)) => {
-                            repeated += 1;
+                            attempts += 1;
                             outcome = again;
                         }
                         // The action is another one by now: a second effect could do harm.
-                        Ok(None) => return Ok(Err(self.waits(WaitingFor::Person, &invocation))),
+                        Ok(None) => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
                         // What became of it is being found out, or was found out just now.
                         Err(pipeline::Error::Reconciling { .. } | pipeline::Error::NotInDoubt { .. }) => {
-                            let waits = self.again(WaitingFor::Reconcile, SOON);
-                            return Ok(Err(Stepped::Waits(Waits { invocation: Some(invocation.id.clone()), ..waits })));
+                            let again = self.again(WaitingFor::Reconcile, SOON);
+                            return Ok(Err(Stepped::Waits(Waits { invocation: Some(invocation.id.clone()), attempts, ..again })));
                         }
                         Err(error) => return self.wait_or_fail(step, error),
                     },
@@ -262,11 +263,6 @@ impl Walk {
         Ok(Ok(End::failed(None, &failure.code, failure.message)))
     }
 
-    /// Waits for the end of the call.
-    fn waits(&self, waiting_for: WaitingFor, invocation: &Invocation) -> Stepped {
-        Stepped::Waits(Waits { waiting_for, invocation: Some(invocation.id.clone()), until: None, attempts: self.run.attempts })
-    }
-
     fn record(&self, step: &StepProgram, started_at: Timestamp, end: End) -> StepRecord {
         let End { status, invocation, output, failure } = end;
         StepRecord {
@@ -289,6 +285,11 @@ impl End {
     fn failed(invocation: Option<InvocationId>, code: &str, message: String) -> Self {
         Self { status: StepStatus::Failed, invocation, output: None, failure: Some(Failure { code: code.to_owned(), message }) }
     }
+}
+
+/// Waits for the end of the call.
+fn waits(waiting_for: WaitingFor, invocation: &Invocation, attempts: u32) -> Stepped {
+    Stepped::Waits(Waits { waiting_for, invocation: Some(invocation.id.clone()), until: None, attempts })
 }
 
 fn ended(invocation: &Invocation, result: Option<Value>) -> End {

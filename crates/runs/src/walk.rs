@@ -192,6 +192,7 @@ impl Walk {
                 }
                 Stepped::Waits(Waits { waiting_for, invocation, until, attempts }) => {
                     self.run.attempts = attempts;
+                    self.run.invocation = invocation;
                     let wait = until.map(|until| Duration::from_millis(until.millis_since(self.engine.now())));
                     if let Some(wait) = wait.filter(|wait| waiting_for == WaitingFor::Retry && *wait <= SHORT) {
                         tokio::time::sleep(wait).await;
@@ -201,7 +202,6 @@ impl Walk {
                     self.worked_before_ms += wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
                     self.run.status = RunStatus::Waiting;
                     self.run.waiting_for = Some(waiting_for);
-                    self.run.invocation = invocation;
                     return self.park(until).await;
                 }
             }

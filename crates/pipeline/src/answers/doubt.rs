@@ -57,9 +57,10 @@ impl Pipeline {
         }
         let action = self.catalogue().find_listed(&org, doubted.action.as_str()).await;
         let is_harmless = |action: &Action| action.tier.class() == Class::Read || action.repeatability == Repeatability::Repeatable;
-        let Some(_) = action.filter(|action| is_harmless(action)) else {
+        let is_harmless_now = action.is_some_and(|action| is_harmless(&action));
+        if !is_harmless_now {
             return Ok(None);
-        };
+        }
         let settled = SettledBy { at: self.walk.now(), by: principal.id.clone() };
         let reason = "its step may be repeated: a second effect does no harm".to_owned();
         self.walk
