@@ -599,6 +599,8 @@ pub const EVENT_LEASE_SECONDS: u64 = 30;
 pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
 /// Events that one claim takes; more are refused with `invalid_request`.
 pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
+/// How long a server that handles the events of an org has them for itself. Another one takes over from one that is gone.
+pub const GROUP_HELD_SECONDS: u64 = 10;
 /// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
 pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
 pub const EVENT_DELIVERIES_MAX: u32 = 50;

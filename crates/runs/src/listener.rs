@@ -1,6 +1,6 @@
 //! Listens to an org's events, in order: fires the event triggers whose filters match, and wakes runs whose call has ended. An event is
 //! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
-//! nothing. Servers on one database listen each by itself.
+//! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 
 use crate::dispatch::Lineage;
 use crate::engine::Engine;
@@ -102,17 +102,35 @@ impl Engine {
         triggers: &mut Triggers,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let mut after = saved;
+        let (mut after, mut has_left_some) = (saved, false);
         loop {
             let events = match stop.is_cancelled() {
                 true => Vec::new(),
                 false => self.ledger().list_events_after(org, after, EVENTS_AT_ONCE).await?,
             };
             let is_idle = events.is_empty();
+            self.follow_changes(org, triggers).await?;
+            if stop.is_cancelled() && has_left_some {
+                return Ok(());
+            }
+            // One server handles them: another one later could start what the first had to drop.
+            if self.ledger().is_shared() && (!is_idle || has_left_some) {
+                if !self.ledger().hold_group(org, group).await? {
+                    // There may be runs to work on all the same.
+                    self.0.run_due.notify_waiters();
+                    has_left_some |= !is_idle;
+                    after = events.last().map_or(after, |event| event.seq);
+                    self.wait_for_more(org, after, is_idle, stop).await;
+                    continue;
+                }
+                if has_left_some {
+                    // Whoever had them may have gone before it handled all.
+                    return Ok(());
+                }
+            }
             if !is_idle {
                 self.slow_down(stop).await?;
             }
-            self.follow_changes(org, triggers).await?;
             let mut has_fired = false;
             for event in &events {
                 has_fired |= self.handle(org, triggers, event).await?;
@@ -128,11 +146,16 @@ impl Engine {
             if stop.is_cancelled() {
                 return Ok(());
             }
-            if is_idle {
-                tokio::select! {
-                    () = self.ledger().wait_for_event(org, after) => {}
-                    () = stop.cancelled() => {}
-                }
+            self.wait_for_more(org, after, is_idle, stop).await;
+        }
+    }
+
+    /// Waits for an event after the last one, if there was none to read.
+    async fn wait_for_more(&self, org: &OrgId, after: i64, is_idle: bool, stop: &CancellationToken) {
+        if is_idle {
+            tokio::select! {
+                () = self.ledger().wait_for_event(org, after) => {}
+                () = stop.cancelled() => {}
             }
         }
     }

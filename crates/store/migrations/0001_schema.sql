@@ -371,6 +371,9 @@ CREATE TABLE event_groups (
   overtaken_at BIGINT,
   created_by TEXT,
   created_at BIGINT NOT NULL,
+  -- The server that reads the log for it without claiming, and until when no other does.
+  held_by TEXT,
+  held_until BIGINT,
   PRIMARY KEY (org_id, name)
 );
 

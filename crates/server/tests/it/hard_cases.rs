@@ -60,6 +60,8 @@ async fn sigkill_mid_step(kind: Kind) {
     let restarted = server.restart().await;
     restarted.pipeline.recover().await.unwrap();
     assert_eq!(restarted.store.free_all_runs().await, Ok(1));
+    // By then the events are nobody's any more.
+    restarted.clock.advance_seconds(11);
     let _working = restarted.work();
     let waits = waiting(&restarted.owner, &run).await;
     assert_eq!((&waits["waiting_for"], &waits["recoveries"]), (&json!("person"), &json!(1)), "nobody knows what became of it: {waits:#}");

@@ -581,7 +581,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 121] = [
+const WRITES: [&str; 122] = [
+    "hold_group",
     "pass_events",
     "save_automation",
     "set_automation_status",
@@ -926,6 +927,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let other = GroupName::parse("other").unwrap();
     store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
     assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
+    assert_eq!(store.hold_group(org, &GroupName::parse("nobodys").unwrap()).await, Ok(false));
     assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
     store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();

@@ -32,6 +32,7 @@ on_both_engines!(
     budget_never_crossed,
     disk_full_fails_closed,
     a_chain_is_read_by_the_org_that_signed_it,
+    one_server_at_a_time_reads_for_a_group,
 );
 
 /// A second server on the database; a file has one.
@@ -389,4 +390,23 @@ async fn a_chain_is_read_by_the_org_that_signed_it(kind: Kind) {
         assert_eq!(store.read_chain(&tenant.org, wrong), None, "{wrong}");
     }
     assert_eq!(store.chain_of(&tenant.org, &tenant.session.id).await, Ok(None), "no run makes its calls");
+}
+
+async fn one_server_at_a_time_reads_for_a_group(kind: Kind) {
+    use countersign_core::limits::GROUP_HELD_SECONDS;
+    use countersign_core::ports::EventBus;
+    use countersign_core::ports::bus::{GroupName, NewGroup, Start};
+    let world = World::new(kind).await;
+    let (store, tenant, other) = (&world.store, world.tenant("acme").await, world.another_store().await);
+    let group = GroupName::parse("automations").unwrap();
+    store.subscribe(&tenant.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
+    assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(true));
+    assert_eq!(other.hold_group(&tenant.org, &group).await, Ok(false));
+    world.clock.advance_seconds(GROUP_HELD_SECONDS - 1);
+    assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(true), "it holds on");
+    world.clock.advance_seconds(GROUP_HELD_SECONDS - 1);
+    assert_eq!(other.hold_group(&tenant.org, &group).await, Ok(false));
+    world.clock.advance_seconds(1);
+    assert_eq!(other.hold_group(&tenant.org, &group).await, Ok(true), "the first one is gone");
+    assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(false));
 }
