@@ -308,6 +308,7 @@ impl Walk {
         let saved = SavedRun { lease: self.lease.clone(), run: Box::new(self.run.clone()), steps, then };
         let is_held = self.engine.ledger().save_run(saved).await?;
         if !is_held {
+            metrics::counter!("countersign_runs_discarded_total").increment(1);
             tracing::warn!(run = %self.run.id, "its lease is lost: what was done since it was saved is found again by its keys");
         }
         Ok(is_held)

@@ -28,6 +28,8 @@ on_sqlite!(
     a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it,
     a_step_is_tried_again_when_its_source_says,
     a_run_spends_no_more_than_it_may,
+    a_queue_follows_what_was_measured,
+    a_schedule_that_catches_up_covers_the_time_without_gaps,
 );
 
 /// A plan of these steps, each of which reads or writes.
@@ -408,4 +410,40 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     // A person may let it cost more.
     let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);
+}
+
+async fn a_queue_follows_what_was_measured(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = id_of(&saved(&server.owner, plan(&["fake.read"])).await);
+    let first = {
+        let _working = server.work();
+        let run = run(&server.owner, &id, json!({})).await;
+        ended(&server.owner, &run).await
+    };
+    assert_eq!((&first["status"], &first["queue"]), (&json!("succeeded"), &json!("medium")), "it may take 30 seconds: {first:#}");
+    // Another process measures anew.
+    let restarted = server.restart().await;
+    let second = run(&restarted.owner, &id, json!({})).await;
+    assert_eq!(restarted.owner.get(&format!("/api/v1/runs/{second}")).await.ok()["queue"], "fast", "it took no time");
+}
+
+/// What each tick that is made up for covers begins where the one before it ended.
+async fn a_schedule_that_catches_up_covers_the_time_without_gaps(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let config = json!({ "cron": "0 * * * *", "timezone": "UTC", "catch_up": "all" });
+    let mut definition = plan(&["fake.read"]);
+    definition["triggers"] = json!([{ "trigger_id": "hourly", "type": "schedule", "config": config }]);
+    let since = json!({ "type": "string", "format": "date-time", "default": "$last_fired_at" });
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false, "properties": { "since": since } } });
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.clock.advance_seconds(3 * 3_600 + 1_800);
+    server.engine.handle_due_schedules().await.unwrap();
+    let runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok();
+    let mut since: Vec<_> =
+        runs["items"].as_array().unwrap().iter().map(|run| run["inputs"]["since"].as_str().unwrap().to_owned()).collect();
+    since.sort();
+    assert_eq!(since.len(), 3, "{runs:#}");
+    since.dedup();
+    assert_eq!(since.len(), 3, "no two of them begin at the same time: {since:?}");
 }
