@@ -199,7 +199,8 @@ impl Walk {
                         continue;
                     }
                     // What is not a person's time is the run's.
-                    self.worked_before_ms += wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                    let waits_ms = wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                    self.worked_before_ms = self.worked_before_ms.saturating_add(waits_ms);
                     self.run.status = RunStatus::Waiting;
                     self.run.waiting_for = Some(waiting_for);
                     return self.park(until).await;
@@ -238,7 +239,7 @@ impl Walk {
     }
 
     fn worked_ms(&self) -> u64 {
-        self.worked_before_ms + u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.worked_before_ms.saturating_add(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Keeps what later steps read.
