@@ -86,6 +86,15 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("automation.saved", "A version of an automation was saved.", Shape::Rule("automation_set")),
     ("automation.token_rotated", "The token of a webhook was replaced.", Shape::Rule("automation_set")),
     ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),
+    (
+        "automation.trigger_disabled",
+        "A trigger fired too often for too long, and was disabled.",
+        Shape::Members(&[
+            ("automation_id", Text(AUTOMATION)),
+            ("trigger_id", Text("added")),
+            ("why", Text("it was at its rate limit for 3 minutes without a pause")),
+        ]),
+    ),
     ("breaker.closed", "A target answers again.", Shape::Breaker),
     ("breaker.half_opened", "One call tries a target that failed.", Shape::Breaker),
     ("breaker.opened", "A target keeps failing: calls to it are stopped.", Shape::Breaker),

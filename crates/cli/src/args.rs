@@ -12,7 +12,7 @@ use crate::commands::{
     firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
     mcp, mode::Mode, notification::Notification, observe::Observe, org::Org, package::Package, policy::Policy, quarantine::Quarantine,
     receipt::Receipt, runs::RunCommand, secret::Secret, serve, session::Session, show, snooze, source::Source, space::Space, token::Token,
-    trigger::Trigger, user::User,
+    trigger::Trigger, user::User, worker,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -34,6 +34,9 @@ pub(crate) enum Command {
     /// Start the server
     #[command(before_help = serve::EXAMPLES)]
     Serve(serve::Serve),
+    /// Work on runs of automations beside the servers of one database
+    #[command(before_help = worker::EXAMPLES)]
+    Worker(worker::Worker),
     /// Look for problems, and say how to fix them
     #[command(before_help = doctor::EXAMPLES)]
     Doctor(doctor::Doctor),

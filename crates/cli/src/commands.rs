@@ -57,3 +57,4 @@ pub(crate) mod token;
 pub(crate) mod trigger;
 pub(crate) mod user;
 mod wait;
+pub(crate) mod worker;

@@ -38,7 +38,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
-    let serves = matches!(command, Command::Serve(_) | Command::Demo(_));
+    let serves = matches!(command, Command::Serve(_) | Command::Worker(_) | Command::Demo(_));
     // A server uses every core; a client needs only one thread.
     let mut builder = if serves { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
     // A call over MCP is many calls deep, above all in a build with checks.
@@ -69,6 +69,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
     match command {
         Command::Demo(demo) => demo.run(setting).await,
         Command::Serve(serve) => serve.run(setting).await,
+        Command::Worker(worker) => worker.run(setting).await,
         Command::Doctor(doctor) => doctor.run(setting).await,
         Command::Status => status::status(&setting.client_introduced()?, setting.terminal).await,
         Command::Version => help::version(setting.terminal),

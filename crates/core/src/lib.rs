@@ -34,6 +34,7 @@ pub mod notification;
 pub mod observe;
 pub mod policies;
 pub mod ports;
+pub mod price;
 pub mod principal;
 pub mod quarantine;
 pub mod resident;

@@ -599,6 +599,8 @@ pub const EVENT_LEASE_SECONDS: u64 = 30;
 pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
 /// Events that one claim takes; more are refused with `invalid_request`.
 pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
+/// How long a server that handles the events of an org has them for itself. Another one takes over from one that is gone.
+pub const GROUP_HELD_SECONDS: u64 = 10;
 /// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
 pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
 pub const EVENT_DELIVERIES_MAX: u32 = 50;
@@ -700,6 +702,11 @@ pub const TRIGGER_RATE_MAX: u32 = 10_000;
 pub const TRIGGER_RATE_DEFAULT: u32 = 600;
 pub const TRIGGER_RATE_SECONDS_MAX: u32 = 3_600;
 pub const TRIGGER_RATE_SECONDS_DEFAULT: u32 = 60;
+/// A trigger that is at its rate for so long, without a pause of so long, is disabled until a person enables it again.
+pub const TRIGGER_CROWDED_SECONDS: u64 = 3 * 60;
+pub const TRIGGER_PAUSE_SECONDS: u64 = 60;
+/// Runs that wait for a worker, of all orgs; while there are more, events are handled slowly. None is dropped.
+pub const DUE_RUNS_MAX: u32 = 100_000;
 /// How long a trigger may wait for events to stop, or collect them, and how many it may collect; more are refused with `range`.
 pub const TRIGGER_WINDOW_SECONDS_MAX: u32 = 3_600;
 pub const TRIGGER_BATCH_MAX: u32 = 1_000;

@@ -150,8 +150,14 @@ pub struct Run {
     pub step: u32,
     /// The call of that step, while it is waited for.
     pub invocation: Option<InvocationId>,
-    /// How long it has worked; waiting for a person does not count.
+    /// Attempts of that step which have failed, and may be followed by another.
+    #[serde(default)]
+    pub attempts: u32,
+    /// How long it has worked, and waited for a further attempt; waiting for a person does not count.
     pub worked_ms: u64,
+    /// How long it had worked when its plan failed.
+    #[serde(default)]
+    pub failed_at_ms: Option<u64>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
     pub rerun_of: Option<RunId>,

@@ -37,6 +37,8 @@ pub struct CallContext {
     /// Where a source that runs code reports the cost.
     pub meter: Meter,
     pub trace_id: String,
+    /// The automations that led to the call, signed. It goes with requests to others, so that a loop through them is noticed.
+    pub chain: Option<String>,
 }
 
 impl CallContext {
@@ -296,6 +298,27 @@ impl Error {
             | Self::Failed { .. }
             | Self::WorkspaceElsewhere
             | Self::PreviewUnsupported { .. } => false,
+        }
+    }
+
+    /// Whether a failure with this code was transient.
+    pub fn is_transient_code(code: &str) -> bool {
+        matches!(code, "source_unreachable" | "source_busy")
+    }
+
+    /// How long the source asked to be left alone.
+    pub const fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::Busy { retry_after_ms, .. } => *retry_after_ms,
+            Self::Unreachable { .. }
+            | Self::NoTurn { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. }
+            | Self::Reported { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => None,
         }
     }
 

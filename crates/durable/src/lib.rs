@@ -1,4 +1,4 @@
-//! The basics of long-lived work, whatever its subject: batches and notices use them now, automation runs will use them next.
+//! The basics of long-lived work, whatever its subject: batches, notices and automation runs use them.
 //!
 //! - `claims`: only one task at a time works on a thing inside this process; between servers the store's leases decide.
 //! - `wakeups`: a task that waits for a change is woken by it, and never polls.

@@ -15,6 +15,9 @@ const DUE_AT_ONCE: u32 = 100;
 /// The longest sleep: another server may have saved a schedule that is due sooner.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
+/// The shortest sleep.
+const SLEEP_MIN: Duration = Duration::from_millis(20);
+
 /// How soon a schedule is tried again that could not be handled.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,17 +43,24 @@ impl Engine {
     pub async fn handle_due_schedules(&self) -> Result<Duration, Error> {
         let due = self.ledger().list_due_triggers(DUE_AT_ONCE).await?;
         let is_full = due.len() >= DUE_AT_ONCE as usize;
+        let mut has_failed = false;
         for trigger in due {
             if let Err(error) = self.handle_schedule(&trigger).await {
                 tracing::warn!(%error, automation = %trigger.automation, trigger = %trigger.id, "a schedule could not be handled");
-                return Ok(TRY_AGAIN);
+                // The others are not to wait for it.
+                has_failed = true;
             }
+        }
+        has_failed |= self.fire_due_gatherings().await.is_err();
+        if has_failed {
+            return Ok(TRY_AGAIN);
         }
         if is_full {
             return Ok(Duration::ZERO);
         }
-        let next = self.ledger().next_due_at().await?;
-        Ok(next.map_or(SLEEP_MAX, |next| Duration::from_millis(next.millis_since(self.now())).min(SLEEP_MAX)))
+        let next = [self.ledger().next_due_at().await?, self.ledger().next_gathering_at().await?].into_iter().flatten().min();
+        // What is still due after all was handled is not handled without a pause.
+        Ok(next.map_or(SLEEP_MAX, |next| Duration::from_millis(next.millis_since(self.now())).clamp(SLEEP_MIN, SLEEP_MAX)))
     }
 
     async fn handle_schedule(&self, trigger: &Trigger) -> Result<(), Error> {
@@ -63,6 +73,7 @@ impl Engine {
         };
         let now = self.now();
         let due = schedule.due(trigger.high_water.unwrap_or(trigger.enabled_at), now);
+        let mut fired = trigger.clone();
         for start in due.start {
             let tick = Tick {
                 scheduled_for: start.tick.scheduled_for,
@@ -74,7 +85,11 @@ impl Engine {
                 StartReason::OnTime => FiringReason::OnTime,
                 StartReason::CaughtUp => FiringReason::CaughtUp,
             };
-            self.fire_tick(&saved, &program, trigger, tick, reason).await?;
+            let scheduled_for = tick.scheduled_for;
+            // What each tick that is caught up covers begins where the one before it ended.
+            if self.fire_tick(&saved, &program, &fired, tick, reason).await? {
+                fired.last_fired_at = Some(scheduled_for);
+            }
         }
         let passed = PassedTicks {
             org: trigger.org.clone(),

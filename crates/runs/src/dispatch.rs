@@ -3,9 +3,10 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::gather::gather_of;
 use crate::program::Program;
 use automation::Mistake;
-use automation::definition::{ChainPolicy, Concurrency, Drop, Facts, Kind, Rate, Trigger as TriggerDefinition};
+use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger as TriggerDefinition};
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
@@ -59,7 +60,8 @@ impl Engine {
     /// Fires a webhook. Its sender is told what it came to.
     pub async fn fire_hook(&self, hook: Hook) -> Result<Fired, Error> {
         let saved = self.live(&hook.trigger.org, &hook.trigger.automation).await?;
-        if saved.status == AutomationStatus::Paused || !hook.trigger.is_enabled {
+        let is_open = hook.trigger.disabled_why.is_some();
+        if saved.status == AutomationStatus::Paused || !hook.trigger.is_enabled && !is_open {
             return Err(Error::Paused { automation: saved.id });
         }
         let program = self.program(&saved.org, saved.definition).await?;
@@ -74,6 +76,10 @@ impl Engine {
             lineage: Lineage { chain: hook.chain, root: None },
             even_paused: false,
         };
+        if is_open {
+            self.hand_over(self.refusal(&occurrence, FiringReason::BreakerOpen, hook.trigger.disabled_why.clone())).await?;
+            return Err(Error::Paused { automation: saved.id.clone() });
+        }
         let fired = match self.prepare(&occurrence).await? {
             Ok(new) => self.hand_over(new).await?,
             // Nothing was fired: the sender can mend what it sends.
@@ -167,6 +173,7 @@ impl Engine {
         (0..index).map(|index| copy(index).ok_or_else(|| impossible("a step before it has no result"))).collect()
     }
 
+    /// Returns whether the tick has started a run.
     pub(crate) async fn fire_tick(
         &self,
         saved: &Automation,
@@ -174,7 +181,7 @@ impl Engine {
         trigger: &Trigger,
         tick: Tick,
         reason: FiringReason,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let payload = json!({
             "fired_at": self.now(),
             "scheduled_for": tick.scheduled_for,
@@ -191,7 +198,11 @@ impl Engine {
             lineage: Lineage::default(),
             even_paused: false,
         };
-        self.fire_unattended(&occurrence).await
+        let fired = self.hand_over(self.unattended(&occurrence).await?).await?;
+        Ok(match fired {
+            Fired::New(firing) | Fired::Earlier(firing) | Fired::KeyReused(firing) => firing.run.is_some(),
+            Fired::UnknownAutomation => false,
+        })
     }
 
     pub(crate) async fn fire_event(
@@ -203,6 +214,25 @@ impl Engine {
         payload: Value,
         lineage: Lineage,
     ) -> Result<(), Error> {
+        // An event that may start nothing is not gathered: it could keep the others from starting something.
+        let is_refused = chain_refuses(&program.definition.execution.chain_policy, &saved.id, &lineage, TriggerType::Event).is_some();
+        if let Some(gather) = gather_of(program, &trigger.id).filter(|_| !is_refused) {
+            return self.gather(trigger, event, gather).await;
+        }
+        let firing = self.event_firing(saved, program, trigger, event, payload, lineage).await?;
+        self.hand_over(firing).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn event_firing(
+        &self,
+        saved: &Automation,
+        program: &Program,
+        trigger: &Trigger,
+        event: &Event,
+        payload: Value,
+        lineage: Lineage,
+    ) -> Result<NewFiring, Error> {
         let occurrence = Occurrence {
             saved,
             program,
@@ -214,17 +244,15 @@ impl Engine {
             lineage,
             even_paused: false,
         };
-        self.fire_unattended(&occurrence).await
+        self.unattended(&occurrence).await
     }
 
     /// Nobody is there to be told: whatever stands in the way is a row of the ledger.
-    async fn fire_unattended(&self, occurrence: &Occurrence<'_>) -> Result<(), Error> {
-        let new = match self.prepare(occurrence).await? {
+    async fn unattended(&self, occurrence: &Occurrence<'_>) -> Result<NewFiring, Error> {
+        Ok(match self.prepare(occurrence).await? {
             Ok(new) => new,
             Err(mistakes) => self.refusal(occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes))),
-        };
-        self.hand_over(new).await?;
-        Ok(())
+        })
     }
 
     /// The firing with the run that it would start; the inner error says what is wrong with the inputs.
@@ -257,7 +285,7 @@ impl Engine {
             definition: saved.definition,
             trigger_type: occurrence.kind,
             inputs,
-            queue: self.queue_of(program),
+            queue: self.queue_of(saved, program).await?,
             concurrency: match execution.concurrency {
                 Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
                 Concurrency::Queue => runs::Concurrency::Queue {
@@ -295,7 +323,13 @@ impl Engine {
 
     async fn hand_over(&self, new: NewFiring) -> Result<Fired, Error> {
         let fired = self.ledger().fire(new).await?;
-        match &fired {
+        self.count(&fired);
+        Ok(fired)
+    }
+
+    /// Counts what a firing came to, and wakes a worker for its run.
+    pub(crate) fn count(&self, fired: &Fired) {
+        match fired {
             Fired::New(Firing { reason, run, .. }) => {
                 metrics::counter!("countersign_firings_total", "outcome" => reason.outcome().as_str()).increment(1);
                 if run.is_some() {
@@ -304,7 +338,6 @@ impl Engine {
             }
             Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation => {}
         }
-        Ok(fired)
     }
 
     async fn live(&self, org: &OrgId, automation: &AutomationId) -> Result<Automation, Error> {
@@ -314,11 +347,6 @@ impl Engine {
             AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
             AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
         }
-    }
-
-    /// The worker pool of a run. One that no worker of this process serves may be served by another process.
-    fn queue_of(&self, program: &Program) -> String {
-        program.definition.queue(&Facts::default()).to_owned()
     }
 }
 

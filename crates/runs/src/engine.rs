@@ -2,8 +2,10 @@
 
 use crate::error::Error;
 use crate::program::Program;
+use crate::queues::Queues;
 use automation::template::Renderer;
 use countersign_core::ports::{Automations, Claims, EventBus, EventFeed, Principals, Runs};
+use countersign_core::price::Prices;
 use countersign_core::{Clock, Digest, OrgId, Random, Timestamp, random_bytes};
 use parking_lot::Mutex;
 use pipeline::Pipeline;
@@ -26,6 +28,8 @@ pub struct Ports {
     pub renderer: Renderer,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// What calls cost; absent where none costs anything.
+    pub prices: Option<Arc<dyn Prices>>,
 }
 
 /// A pool of workers for runs that take about the same time.
@@ -49,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     programs: Mutex<HashMap<Digest, Arc<Program>>>,
+    /// The queue of each automation whose queue is measured.
+    pub(crate) queues: Queues,
     /// A run may be due.
     pub(crate) run_due: Notify,
     /// A schedule may be due earlier than it was.
@@ -57,8 +63,14 @@ pub(crate) struct Inner {
 
 impl Engine {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let inner = Inner { ports, settings, programs: Mutex::default(), run_due: Notify::new(), schedule_changed: Notify::new() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            ports,
+            settings,
+            programs: Mutex::default(),
+            queues: Queues::default(),
+            run_due: Notify::new(),
+            schedule_changed: Notify::new(),
+        }))
     }
 
     /// Says that an automation was saved or changed: its schedules may be due earlier than was known.

@@ -1,6 +1,6 @@
 //! Listens to an org's events, in order: fires the event triggers whose filters match, and wakes runs whose call has ended. An event is
 //! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
-//! nothing. Servers on one database listen each by itself.
+//! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 
 use crate::dispatch::Lineage;
 use crate::engine::Engine;
@@ -8,6 +8,7 @@ use crate::error::Error;
 use automation::definition::Kind;
 use automation::filter::Filter;
 use automation::matcher::{self, Matcher};
+use countersign_core::limits::DUE_RUNS_MAX;
 use countersign_core::ports::bus::{GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
 use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
@@ -65,9 +66,13 @@ impl Engine {
 
     async fn listen_to(self, org: OrgId, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            if let Err(error) = self.listen_on(&org, &stop).await {
-                tracing::warn!(%org, %error, "events could not be handled; they are tried again");
-                tokio::time::sleep(TRY_AGAIN).await;
+            match self.listen_on(&org, &stop).await {
+                Ok(()) => {}
+                Err(error) => tracing::warn!(%org, %error, "events could not be handled; they are tried again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(TRY_AGAIN) => {}
+                () = stop.cancelled() => {}
             }
         }
     }
@@ -78,7 +83,10 @@ impl Engine {
         while !stop.is_cancelled() {
             let from = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
                 Subscribed::Made(group) | Subscribed::There(group) => group.cursor - 1,
-                Subscribed::TooMany => return Ok(()),
+                Subscribed::TooMany => {
+                    tracing::warn!(%org, "the org has as many consumer groups as it may have: no event fires an automation");
+                    return Ok(());
+                }
             };
             self.listen_from(org, &group, from, &mut triggers, stop).await?;
         }
@@ -94,7 +102,7 @@ impl Engine {
         triggers: &mut Triggers,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let mut after = saved;
+        let (mut after, mut has_left_some) = (saved, false);
         loop {
             let events = match stop.is_cancelled() {
                 true => Vec::new(),
@@ -102,6 +110,27 @@ impl Engine {
             };
             let is_idle = events.is_empty();
             self.follow_changes(org, triggers).await?;
+            if stop.is_cancelled() && has_left_some {
+                return Ok(());
+            }
+            // One server handles them: another one later could start what the first had to drop.
+            if self.ledger().is_shared() && (!is_idle || has_left_some) {
+                if !self.ledger().hold_group(org, group).await? {
+                    // There may be runs to work on all the same.
+                    self.0.run_due.notify_waiters();
+                    has_left_some |= !is_idle;
+                    after = events.last().map_or(after, |event| event.seq);
+                    self.wait_for_more(org, after, is_idle, stop).await;
+                    continue;
+                }
+                if has_left_some {
+                    // Whoever had them may have gone before it handled all.
+                    return Ok(());
+                }
+            }
+            if !is_idle {
+                self.slow_down(stop).await?;
+            }
             let mut has_fired = false;
             for event in &events {
                 has_fired |= self.handle(org, triggers, event).await?;
@@ -117,13 +146,31 @@ impl Engine {
             if stop.is_cancelled() {
                 return Ok(());
             }
-            if is_idle {
-                tokio::select! {
-                    () = self.ledger().wait_for_event(org, after) => {}
-                    () = stop.cancelled() => {}
-                }
+            self.wait_for_more(org, after, is_idle, stop).await;
+        }
+    }
+
+    /// Waits for an event after the last one, if there was none to read.
+    async fn wait_for_more(&self, org: &OrgId, after: i64, is_idle: bool, stop: &CancellationToken) {
+        if is_idle {
+            tokio::select! {
+                () = self.ledger().wait_for_event(org, after) => {}
+                () = stop.cancelled() => {}
             }
         }
+    }
+
+    /// While more runs wait for a worker than workers can soon have, events are handled slowly. They stay in the log meanwhile.
+    async fn slow_down(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let due = self.ledger().count_due_runs(DUE_RUNS_MAX + 1).await?;
+        metrics::gauge!("countersign_runs_due").set(f64::from(due));
+        if due > DUE_RUNS_MAX {
+            tokio::select! {
+                () = tokio::time::sleep(TRY_AGAIN) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        Ok(())
     }
 
     /// Reads the event triggers anew if an automation has changed. What was saved before an event was published is seen here: both are
@@ -176,8 +223,10 @@ impl Engine {
     }
 
     async fn wake_waiting(&self, org: &OrgId, event: &Event) -> Result<bool, Error> {
-        let is_end = Status::ALL.into_iter().any(|status| status.is_final() && status.event_name() == event.name);
-        let Some(invocation) = InvocationId::parse(&event.key).ok().filter(|_| is_end) else {
+        // In doubt is no end, but a run that waits for an answer to its call has to know of it.
+        let is_news = |status: &Status| status.is_final() || *status == Status::InDoubt;
+        let is_told = Status::ALL.into_iter().filter(is_news).any(|status| status.event_name() == event.name);
+        let Some(invocation) = InvocationId::parse(&event.key).ok().filter(|_| is_told) else {
             return Ok(false);
         };
         let is_woken = self.ledger().wake_run(org, &invocation).await?;
@@ -188,7 +237,7 @@ impl Engine {
     }
 
     /// The automations that led to the event: as its row says, or those of the run whose call it is about.
-    async fn lineage_of(&self, org: &OrgId, event: &Event, value: &Value) -> Result<Lineage, Error> {
+    pub(crate) async fn lineage_of(&self, org: &OrgId, event: &Event, value: &Value) -> Result<Lineage, Error> {
         if !event.cause.is_nobody() {
             return Ok(Lineage { chain: event.cause.chain.clone(), root: event.cause.root_run_id.clone() });
         }
@@ -202,7 +251,7 @@ impl Engine {
 }
 
 /// The event as filters and mappings see it.
-fn told(event: &Event) -> Value {
+pub(crate) fn told(event: &Event) -> Value {
     let data: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
     let space = event.space.as_ref().map(|space| json!(space)).or_else(|| data.get("space_id").cloned());
     let mut told = json!({

@@ -1,5 +1,6 @@
 //! One step: whether it runs, with which params, and what its call came to.
 
+use crate::backoff;
 use crate::error::Error;
 use crate::program::StepProgram;
 use crate::walk::Walk;
@@ -7,12 +8,19 @@ use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::STEP_OUTPUT_BYTES_MAX;
+use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Call, Digest, Invocation, InvocationId, Status, Timestamp};
+use countersign_core::{Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
 use pipeline::{Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
+
+/// The code of a step whose next attempt would come after its run has to have ended.
+const TOO_LATE: &str = "retry_after_exceeds_deadline";
+
+/// How soon a step is looked at again that cannot go on because something is away.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How far a step came.
 pub(crate) enum Stepped {
@@ -25,6 +33,8 @@ pub(crate) struct Waits {
     pub(crate) waiting_for: WaitingFor,
     pub(crate) invocation: Option<InvocationId>,
     pub(crate) until: Option<Timestamp>,
+    /// Attempts of the step that have failed.
+    pub(crate) attempts: u32,
 }
 
 /// How a step ended, before it is recorded.
@@ -44,7 +54,7 @@ impl Walk {
             None => match self.prepare(step).await {
                 Ok(Some(params)) => self.call(step, params).await?,
                 Ok(None) => Ok(End { status: StepStatus::Skipped, invocation: None, output: None, failure: None }),
-                Err(error) if error.is_transient() => return Ok(self.again(WaitingFor::Retry, Duration::from_secs(1))),
+                Err(error) if error.is_transient() => return Ok(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON))),
                 Err(error) => Ok(End::failed(None, error.code(), error.to_string())),
             },
         };
@@ -97,13 +107,19 @@ impl Walk {
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
         let execution = &self.program.definition.execution;
-        let left_ms = match self.run.phase {
-            Phase::Plan => self.time_left_ms(),
-            Phase::OnFailure => u64::MAX,
-        };
+        let left_ms = self.time_left_ms();
+        match self.reserve(step, &params).await? {
+            Reserved::Done => {}
+            Reserved::TooMuch => {
+                let message = format!("with this call the run could cost more than ${}", execution.budget_cap_usd);
+                return Ok(Ok(End::failed(None, "budget_exceeded", message)));
+            }
+            Reserved::Lost => return Ok(Err(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON)))),
+        }
         let mut call = Call::new(params);
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
-        call.bounds.retries_max = Some(step.definition.max_retries(execution));
+        // The attempts of the pipeline are attempts of the step.
+        call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
         let asked_ms = step.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000));
         call.bounds.timeout_ms = Some(asked_ms.unwrap_or(u64::MAX).min(left_ms)).filter(|limit| *limit < u64::MAX);
         let request = Request {
@@ -120,61 +136,128 @@ impl Walk {
         };
         match self.engine.0.ports.pipeline.invoke(request).await {
             Ok(outcome) => self.judge(step, outcome).await,
-            Err(error) => self.wait_or_fail(error),
+            Err(error) => self.wait_or_fail(step, error),
         }
     }
 
     /// The same for the same step of the same run, whoever works on it.
-    fn key(&self, step: &StepProgram) -> String {
+    pub(crate) fn key(&self, step: &StepProgram) -> String {
         let text = format!("{} {} {} {}", self.run.org, self.run.id, self.run.phase.as_str(), step.definition.step_id);
         Digest::new(Sha256::digest(text).into()).to_string()
     }
 
     async fn look_at(&self, step: &StepProgram, invocation: &InvocationId) -> Result<Result<End, Stepped>, Error> {
-        match self.engine.0.ports.pipeline.watch(&self.run.org, invocation, Duration::ZERO).await {
+        let pipeline = &self.engine.0.ports.pipeline;
+        let row = match pipeline.watch(&self.run.org, invocation, Duration::ZERO).await {
+            // A person may have had it made again after it was in doubt. Then that call is the step's.
+            Ok(row) => pipeline.made_again(&row).await.map(|again| again.unwrap_or(row)),
+            Err(error) => Err(error),
+        };
+        match row {
             Ok(row) => self.judge(step, Outcome::of(Box::new(row))).await,
-            Err(error) => self.wait_or_fail(error),
+            Err(error) => self.wait_or_fail(step, error),
         }
     }
 
-    async fn judge(&self, step: &StepProgram, outcome: Outcome) -> Result<Result<End, Stepped>, Error> {
-        match outcome {
-            Outcome::Ended { invocation, result } => {
-                let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id);
-                // A result that was handed over is whole; one that was read may not be.
-                let result = if result.as_ref().is_some_and(pipeline::is_truncated) { whole.await?.or(result) } else { result };
-                Ok(Ok(ended(&invocation, result)))
-            }
-            Outcome::Replayed(invocation) => {
-                let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id).await?;
-                let result = whole.or_else(|| invocation.result.clone());
-                Ok(Ok(ended(&invocation, result)))
-            }
-            Outcome::Pending(invocation) => Ok(Err(waits(WaitingFor::Approval, &invocation))),
-            Outcome::InDoubt(invocation) => Ok(match step.definition.on_interrupted {
-                OnInterrupted::Fail => {
-                    Ok(End::failed(Some(invocation.id.clone()), "in_doubt", "nobody knows what became of its call".to_owned()))
+    async fn judge(&self, step: &StepProgram, mut outcome: Outcome) -> Result<Result<End, Stepped>, Error> {
+        let retries_max = step.definition.max_retries(&self.program.definition.execution);
+        // Whoever took the run up before may have repeated it already.
+        let mut attempts = self.run.attempts;
+        loop {
+            match outcome {
+                Outcome::Ended { invocation, result } => {
+                    self.settle(step, &invocation).await?;
+                    if let Some(again) = self.after_transient(step, &invocation) {
+                        return Ok(again);
+                    }
+                    let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id);
+                    // A result that was handed over is whole; one that was read may not be.
+                    let result = if result.as_ref().is_some_and(pipeline::is_truncated) { whole.await?.or(result) } else { result };
+                    return Ok(Ok(ended(&invocation, result)));
                 }
-                OnInterrupted::AskHuman => Err(waits(WaitingFor::Person, &invocation)),
-                OnInterrupted::Retry => Err(waits(WaitingFor::Reconcile, &invocation)),
-            }),
+                Outcome::Replayed(invocation) => {
+                    self.settle(step, &invocation).await?;
+                    let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id).await?;
+                    let result = whole.or_else(|| invocation.result.clone());
+                    return Ok(Ok(ended(&invocation, result)));
+                }
+                Outcome::Pending(invocation) => return Ok(Err(waits(WaitingFor::Approval, &invocation, attempts))),
+                Outcome::InDoubt(invocation) => match step.definition.on_interrupted {
+                    OnInterrupted::Fail => {
+                        let why = "nobody knows what became of its call".to_owned();
+                        return Ok(Ok(End::failed(Some(invocation.id.clone()), "in_doubt", why)));
+                    }
+                    OnInterrupted::AskHuman => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                    OnInterrupted::Retry if attempts >= retries_max => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                    OnInterrupted::Retry => match self.engine.0.ports.pipeline.repeat_doubted(&self.principal, &invocation.id).await {
+                        Ok(Some(again)) => {
+                            attempts += 1;
+                            outcome = again;
+                        }
+                        // The action is another one by now: a second effect could do harm.
+                        Ok(None) => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                        // What became of it is being found out, or was found out just now.
+                        Err(pipeline::Error::Reconciling { .. } | pipeline::Error::NotInDoubt { .. }) => {
+                            let again = self.again(WaitingFor::Reconcile, SOON);
+                            return Ok(Err(Stepped::Waits(Waits { invocation: Some(invocation.id.clone()), attempts, ..again })));
+                        }
+                        Err(error) => return self.wait_or_fail(step, error),
+                    },
+                },
+            }
         }
+    }
+
+    /// What follows a call whose source was away or busy, as long as attempts are left: another one, after a while.
+    fn after_transient(&self, step: &StepProgram, invocation: &Invocation) -> Option<Result<End, Stepped>> {
+        let failure = invocation.failure.as_ref().filter(|failure| source::Error::is_transient_code(&failure.code))?;
+        if invocation.status != Status::Failed {
+            return None;
+        }
+        let execution = &self.program.definition.execution;
+        let attempts = self.run.attempts.saturating_add(invocation.attempts.max(1));
+        if attempts > step.definition.max_retries(execution) {
+            return None;
+        }
+        let asked_ms = invocation.aftermath.retry_after_ms.unwrap_or_default();
+        let random = u64::from_be_bytes(self.engine.draw());
+        let wait = backoff::wait(step.definition.retry_backoff(execution), attempts, random, asked_ms);
+        if wait >= Duration::from_millis(self.time_left_ms()) {
+            let message = format!("{}; the next attempt would come too late for the run", failure.message);
+            return Some(Ok(End::failed(Some(invocation.id.clone()), TOO_LATE, message)));
+        }
+        Some(Err(Stepped::Waits(Waits { attempts, ..self.again(WaitingFor::Retry, wait) })))
     }
 
     /// The call could not be made, or not now.
-    fn wait_or_fail(&self, error: pipeline::Error) -> Result<Result<End, Stepped>, Error> {
+    fn wait_or_fail(&self, step: &StepProgram, error: pipeline::Error) -> Result<Result<End, Stepped>, Error> {
+        let later = |waiting_for, after| Ok(Err(Stepped::Waits(self.again(waiting_for, after))));
         if let pipeline::Error::RateLimited { retry_after_ms, .. } = error {
-            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_millis(retry_after_ms.max(1)))));
+            let wait = Duration::from_millis(retry_after_ms.max(1));
+            if wait >= Duration::from_millis(self.time_left_ms()) {
+                return Ok(Ok(End::failed(None, TOO_LATE, error.to_string())));
+            }
+            return later(WaitingFor::Retry, wait);
         }
         // An earlier worker of this run began it, and it has not ended.
         if let pipeline::Error::IdempotencyInFlight { .. } = error {
-            return Ok(Err(self.again(WaitingFor::Reconcile, Duration::from_secs(1))));
+            return later(WaitingFor::Reconcile, SOON);
         }
         if let pipeline::Error::TooManyPending { .. } = error {
-            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(60))));
+            return later(WaitingFor::Retry, Duration::from_secs(60));
+        }
+        // It began, and what became of it is not written yet. The same key finds it.
+        if let pipeline::Error::Unrecorded { .. } = error {
+            return later(WaitingFor::Reconcile, SOON);
+        }
+        // It broke off by a bug, perhaps after it had begun. The same key finds it, or makes it; but not for ever.
+        let attempts = self.run.attempts.saturating_add(1);
+        if matches!(error, pipeline::Error::Internal { .. }) && attempts <= step.definition.max_retries(&self.program.definition.execution)
+        {
+            return Ok(Err(Stepped::Waits(Waits { attempts, ..self.again(WaitingFor::Reconcile, SOON) })));
         }
         if error.is_passing() {
-            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(1))));
+            return later(WaitingFor::Reconcile, SOON);
         }
         let failure = error.to_failure().unwrap_or_else(|| Failure { code: "internal".to_owned(), message: error.to_string() });
         Ok(Ok(End::failed(None, &failure.code, failure.message)))
@@ -204,8 +287,9 @@ impl End {
     }
 }
 
-fn waits(waiting_for: WaitingFor, invocation: &Invocation) -> Stepped {
-    Stepped::Waits(Waits { waiting_for, invocation: Some(invocation.id.clone()), until: None })
+/// Waits for the end of the call.
+fn waits(waiting_for: WaitingFor, invocation: &Invocation, attempts: u32) -> Stepped {
+    Stepped::Waits(Waits { waiting_for, invocation: Some(invocation.id.clone()), until: None, attempts })
 }
 
 fn ended(invocation: &Invocation, result: Option<Value>) -> End {

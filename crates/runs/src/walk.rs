@@ -24,6 +24,9 @@ const TIMED_OUT: &str = "timed_out";
 /// How soon a run is looked at again that could not go on because something is away.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// A wait that is not worth giving the run back for.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// What others say to the walk of a run.
 #[derive(Clone)]
 pub(crate) struct Signals(Arc<Said>);
@@ -59,13 +62,13 @@ pub(crate) struct Walk {
     pub(crate) principal: Principal,
     /// What later steps read of earlier ones.
     pub(crate) outputs: Map<String, Value>,
-    lease: Lease,
+    pub(crate) lease: Lease,
     steps: Vec<StepRecord>,
     /// Steps that have ended since the run was saved last.
     unsaved: Vec<StepRecord>,
     began: Instant,
+    /// What it had worked before, and what it is to wait before it is tried again.
     worked_before_ms: u64,
-    handler_began: Option<Instant>,
 }
 
 impl Engine {
@@ -75,17 +78,22 @@ impl Engine {
         match self.open(lease.clone()).await {
             Ok(Some(walk)) => {
                 if let Err(error) = walk.go(&signals).await {
-                    // Its lease ends, and it is taken up again, here or by another server.
-                    tracing::warn!(%run, %error, "a run was left where it was saved last");
+                    tracing::warn!(%run, %error, "a run was left where it was saved last; it is taken up again");
+                    self.give_back_later(lease).await;
                 }
             }
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%run, %error, "a run could not be taken up; it is tried again");
-                tokio::time::sleep(AGAIN).await;
-                let _given_back = self.ledger().give_back(lease).await;
+                self.give_back_later(lease).await;
             }
         }
+    }
+
+    /// Its worker lives, so it is not to be counted as one that takes its workers down. If this fails too, its lease ends by itself.
+    async fn give_back_later(&self, lease: Lease) {
+        tokio::time::sleep(AGAIN).await;
+        let _given_back = self.ledger().give_back(lease).await;
     }
 
     async fn open(&self, lease: Lease) -> Result<Option<Walk>, Error> {
@@ -123,7 +131,6 @@ impl Engine {
             lease,
             unsaved: Vec::new(),
             began: Instant::now(),
-            handler_began: None,
             steps: Vec::new(),
         };
         for step in steps {
@@ -154,7 +161,7 @@ impl Walk {
             let Some(step) = program.steps(self.run.phase).get(self.run.step as usize) else {
                 return self.end().await;
             };
-            if self.has_no_time_left() {
+            if self.time_left_ms() == 0 {
                 let failure = Failure { code: TIMED_OUT.to_owned(), message: "the run took longer than it may".to_owned() };
                 if !self.fail(&step.definition.step_id, failure) {
                     return self.end().await;
@@ -169,6 +176,7 @@ impl Walk {
                     let failure = record.failure.clone();
                     self.run.invocation = None;
                     self.run.waiting_for = None;
+                    self.run.attempts = 0;
                     self.run.step += 1;
                     self.unsaved.push(record.clone());
                     self.note(record);
@@ -182,10 +190,19 @@ impl Walk {
                         return Ok(());
                     }
                 }
-                Stepped::Waits(Waits { waiting_for, invocation, until }) => {
+                Stepped::Waits(Waits { waiting_for, invocation, until, attempts }) => {
+                    self.run.attempts = attempts;
+                    self.run.invocation = invocation;
+                    let wait = until.map(|until| Duration::from_millis(until.millis_since(self.engine.now())));
+                    if let Some(wait) = wait.filter(|wait| waiting_for == WaitingFor::Retry && *wait <= SHORT) {
+                        tokio::time::sleep(wait).await;
+                        continue;
+                    }
+                    // What is not a person's time is the run's.
+                    let waits_ms = wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                    self.worked_before_ms = self.worked_before_ms.saturating_add(waits_ms);
                     self.run.status = RunStatus::Waiting;
                     self.run.waiting_for = Some(waiting_for);
-                    self.run.invocation = invocation;
                     return self.park(until).await;
                 }
             }
@@ -198,6 +215,8 @@ impl Walk {
             Phase::Plan => {
                 self.run.failure = Some(RunFailure { code: failure.code, message: failure.message, step_id: Some(step_id.to_owned()) });
                 self.run.phase = Phase::OnFailure;
+                self.run.failed_at_ms = Some(self.worked_ms());
+                self.run.attempts = 0;
                 self.run.step = 0;
                 self.run.invocation = None;
                 self.run.waiting_for = None;
@@ -210,23 +229,17 @@ impl Walk {
         }
     }
 
-    fn has_no_time_left(&mut self) -> bool {
-        match self.run.phase {
-            Phase::Plan => self.time_left_ms() == 0,
-            Phase::OnFailure => {
-                self.handler_began.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(ON_FAILURE_SECONDS_MAX)
-            }
-        }
-    }
-
-    /// What is left of the working time of the plan.
+    /// What is left of the working time of the plan, or of what follows its failure.
     pub(crate) fn time_left_ms(&self) -> u64 {
-        let limit_ms = self.program.definition.execution.timeout_seconds.saturating_mul(1_000);
-        limit_ms.saturating_sub(self.worked_ms())
+        let (seconds, since_ms) = match self.run.phase {
+            Phase::Plan => (self.program.definition.execution.timeout_seconds, 0),
+            Phase::OnFailure => (ON_FAILURE_SECONDS_MAX, self.run.failed_at_ms.unwrap_or_default()),
+        };
+        seconds.saturating_mul(1_000).saturating_sub(self.worked_ms().saturating_sub(since_ms))
     }
 
     fn worked_ms(&self) -> u64 {
-        self.worked_before_ms + u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.worked_before_ms.saturating_add(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Keeps what later steps read.
@@ -296,15 +309,16 @@ impl Walk {
         let saved = SavedRun { lease: self.lease.clone(), run: Box::new(self.run.clone()), steps, then };
         let is_held = self.engine.ledger().save_run(saved).await?;
         if !is_held {
+            metrics::counter!("countersign_runs_discarded_total").increment(1);
             tracing::warn!(run = %self.run.id, "its lease is lost: what was done since it was saved is found again by its keys");
         }
         Ok(is_held)
     }
 
     /// Something is away, or has to be waited for.
-    pub(crate) fn again(&self, waiting_for: WaitingFor, after: Duration) -> Stepped {
+    pub(crate) fn again(&self, waiting_for: WaitingFor, after: Duration) -> Waits {
         let after_micros = i64::try_from(after.as_micros()).unwrap_or(i64::MAX);
         let until = Timestamp::from_micros(self.engine.now().as_micros().saturating_add(after_micros));
-        Stepped::Waits(Waits { waiting_for, invocation: None, until: Some(until) })
+        Waits { waiting_for, invocation: None, until: Some(until), attempts: self.run.attempts }
     }
 }

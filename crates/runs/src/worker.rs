@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The most runs that are leased in one write.
@@ -72,6 +72,8 @@ impl Engine {
             // Asked for before the look, so that a sign in between is not missed.
             let due = self.0.run_due.notified();
             let free = room.available_permits().min(CLAIM_MAX);
+            // The leases end so long after they were asked for, not after they were heard of.
+            let asked_at = Instant::now();
             let claimed = match free {
                 0 => Ok(Vec::new()),
                 _ => self.ledger().claim_runs(&names, u32::try_from(free).unwrap_or(u32::MAX)).await,
@@ -84,14 +86,12 @@ impl Engine {
             for lease in claimed {
                 let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
                 let signals = Signals::new(stop.clone());
-                held.add(lease.clone(), signals.clone());
-                let (engine, run, holding) = (self.clone(), lease.run.clone(), held.clone());
+                held.add(lease.clone(), signals.clone(), asked_at);
+                let (engine, run) = (self.clone(), lease.run.clone());
+                let working = Working { held: held.clone(), lease: lease.clone(), engine: self.clone(), _permit: permit };
                 let task = tasks.spawn(async move {
-                    let _permit = permit;
-                    engine.clone().walk_run(lease.clone(), signals).await;
-                    holding.remove(&lease);
-                    // There is room for another one.
-                    engine.0.run_due.notify_waiters();
+                    let _working = working;
+                    engine.walk_run(lease, signals).await;
                 });
                 held.set_task(&run, task);
             }
@@ -105,7 +105,7 @@ impl Engine {
             }
         }
         // What runs may end its step; between two steps a run is given back.
-        let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
+        let drained = timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
         if drained.is_err() {
             tracing::warn!("steps still run after {} s; they are found out about later", DRAIN.as_secs());
         }
@@ -123,9 +123,11 @@ impl Engine {
                 continue;
             }
             let asked_at = Instant::now();
-            match self.ledger().keep_leases(leases.clone()).await {
-                Ok(kept) => held.keep(&leases, &kept, asked_at),
-                Err(error) => tracing::warn!(%error, "leases on runs could not be renewed; they are tried again"),
+            // A store that does not answer must not keep us from dropping what we no longer hold.
+            match timeout(Duration::from_secs(RUN_BEAT_SECONDS), self.ledger().keep_leases(leases.clone())).await {
+                Ok(Ok(kept)) => held.keep(&leases, &kept, asked_at),
+                Ok(Err(error)) => tracing::warn!(%error, "leases on runs could not be renewed; they are tried again"),
+                Err(_) => tracing::warn!("leases on runs could not be renewed in time; they are tried again"),
             }
             held.drop_expired();
         }
@@ -163,9 +165,24 @@ impl Engine {
     }
 }
 
+/// The work on one run. However it ends, also by a bug, its lease is renewed no longer and there is room for another run.
+struct Working {
+    held: Held,
+    lease: Lease,
+    engine: Engine,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.held.remove(&self.lease);
+        self.engine.0.run_due.notify_waiters();
+    }
+}
+
 impl Held {
-    fn add(&self, lease: Lease, signals: Signals) {
-        let until = Instant::now() + Duration::from_secs(RUN_LEASE_SECONDS - RUN_LEASE_MARGIN_SECONDS);
+    fn add(&self, lease: Lease, signals: Signals, asked_at: Instant) {
+        let until = asked_at + Duration::from_secs(RUN_LEASE_SECONDS - RUN_LEASE_MARGIN_SECONDS);
         self.0.lock().insert(lease.run.clone(), Holding { lease, signals, task: None, until });
     }
 
@@ -216,5 +233,40 @@ impl Held {
             }
             is_held
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_core::{OrgId, Timestamp};
+
+    fn lease(token: i64) -> Lease {
+        let start = Timestamp::from_micros(0);
+        Lease { org: OrgId::new(start, [1; 10]), run: RunId::new(start, [2; 10]), token, until: start }
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_in_time_ends_before_others_may_begin() {
+        let held = Held::default();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(RUN_LEASE_SECONDS - RUN_LEASE_MARGIN_SECONDS)).unwrap();
+        held.add(lease(1), Signals::new(CancellationToken::new()), long_ago);
+        assert_eq!(held.leases().len(), 1);
+        held.drop_expired();
+        assert_eq!(held.leases(), [], "it ends this long before the store frees it");
+        held.add(lease(2), Signals::new(CancellationToken::new()), Instant::now());
+        held.drop_expired();
+        assert_eq!(held.leases(), [lease(2)]);
+    }
+
+    #[test]
+    fn work_that_has_ended_lets_go_of_its_own_lease_alone() {
+        let held = Held::default();
+        held.add(lease(1), Signals::new(CancellationToken::new()), Instant::now());
+        held.add(lease(2), Signals::new(CancellationToken::new()), Instant::now());
+        held.remove(&lease(1));
+        assert_eq!(held.leases(), [lease(2)], "the same run was leased once more");
+        held.remove(&lease(2));
+        assert_eq!(held.leases(), []);
     }
 }

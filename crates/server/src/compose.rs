@@ -410,6 +410,7 @@ fn engine(
         renderer: render::renderer().map_err(|error| Error::Source(error.to_string()))?,
         clock: Arc::clone(clock),
         random: Arc::clone(random),
+        prices: None,
     };
     let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).to_vec();
     Ok(runs::Engine::new(ports, runs::Settings { queues }))

@@ -30,6 +30,7 @@ mod stream;
 mod telemetry;
 mod tls;
 mod tries;
+mod worker;
 
 pub use added_sources::{AddedConfig, AddedRegistry};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
@@ -48,6 +49,7 @@ pub use render::renderer;
 pub use sign_in::SignIn;
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
+pub use worker::work;
 
 use countersign_core::{Clock as _, Secret};
 use std::path::PathBuf;

@@ -371,6 +371,9 @@ CREATE TABLE event_groups (
   overtaken_at BIGINT,
   created_by TEXT,
   created_at BIGINT NOT NULL,
+  -- The server that reads the log for it without claiming, and until when no other does.
+  held_by TEXT,
+  held_until BIGINT,
   PRIMARY KEY (org_id, name)
 );
 
@@ -881,6 +884,26 @@ CREATE TABLE triggers (
 );
 CREATE INDEX triggers_due ON triggers (next_due_at) WHERE enabled = 1 AND next_due_at IS NOT NULL;
 
+-- Events that start one run together, once they are due. The row stays when they have: `last_seq` says which events were gathered already.
+CREATE TABLE gatherings (
+  org_id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  trigger_id TEXT NOT NULL,
+  -- The firing that they will be.
+  firing_id TEXT NOT NULL,
+  -- The positions of the events in the org's log, as JSON: of all of them, or of the last alone where only that one counts.
+  events TEXT NOT NULL,
+  -- How many they are.
+  count BIGINT NOT NULL,
+  last_seq BIGINT NOT NULL,
+  first_at BIGINT NOT NULL,
+  last_at BIGINT NOT NULL,
+  -- Null while there are none.
+  due_at BIGINT,
+  PRIMARY KEY (org_id, automation_id, trigger_id)
+);
+CREATE INDEX gatherings_due ON gatherings (due_at) WHERE due_at IS NOT NULL;
+
 -- Every occurrence of a trigger, also those that started nothing.
 CREATE TABLE firings (
   org_id TEXT NOT NULL,
@@ -932,6 +955,8 @@ CREATE TABLE runs (
   fire_seq BIGINT NOT NULL,
   cancelled_by TEXT,
   body TEXT NOT NULL,
+  -- Written when a worker first has it: before its first step, so that a step after a crash reads the same time.
+  started_at BIGINT,
   ended_at BIGINT,
   PRIMARY KEY (org_id, id),
   CHECK (slot = 0 OR status IN ('pending', 'running', 'waiting'))
@@ -947,6 +972,7 @@ CREATE INDEX runs_waiting ON runs (org_id, invocation_id) WHERE invocation_id IS
 CREATE TABLE run_leases (
   run_id TEXT NOT NULL PRIMARY KEY,
   org_id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
   queue TEXT NOT NULL,
   due_at BIGINT,
   lease_owner TEXT,
@@ -956,7 +982,21 @@ CREATE TABLE run_leases (
   cancelled BIGINT NOT NULL
 );
 CREATE INDEX run_leases_ready ON run_leases (queue, due_at, run_id) WHERE lease_until IS NULL AND due_at IS NOT NULL;
+CREATE INDEX run_leases_by_space ON run_leases (queue, space_id, due_at, run_id) WHERE lease_until IS NULL AND due_at IS NOT NULL;
 CREATE INDEX run_leases_held ON run_leases (lease_until) WHERE lease_until IS NOT NULL;
+
+-- What the paid calls of a run may cost, reserved before the call, and what they did cost, in millionths of a dollar. A reservation that was
+-- not settled counts in full: whoever made it may have been killed after the call.
+CREATE TABLE budget_entries (
+  org_id TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  -- The key of the call.
+  key TEXT NOT NULL,
+  reserved BIGINT NOT NULL,
+  spent BIGINT,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, run_id, key)
+);
 
 -- Steps of runs that have ended.
 CREATE TABLE run_steps (

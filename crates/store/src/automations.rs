@@ -145,7 +145,9 @@ impl Automations for Store {
     fn next_due_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>> {
         Box::pin(async move {
             let sql = "/* every org: one clock serves the schedules of all */
-                       SELECT min(next_due_at) FROM triggers WHERE enabled = 1 AND next_due_at IS NOT NULL";
+                       SELECT min(next_due_at) FROM triggers
+                       JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id
+                       AND automations.status = 'active' WHERE enabled = 1 AND next_due_at IS NOT NULL";
             Ok(only(self.db.read(sql, &[]).await?, |row| Columns::of(row).time_or_null())?.flatten())
         })
     }
@@ -532,8 +534,9 @@ async fn save_triggers(
     })?;
     for (trigger, kind) in &stored {
         if !triggers.iter().any(|saved| saved.id == *trigger && saved.kind == *kind) {
-            let sql = "DELETE FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3";
-            tx.exec(sql, &vals![org.as_str(), id.as_str(), trigger.as_str()]).await?;
+            let params = vals![org.as_str(), id.as_str(), trigger.as_str()];
+            tx.exec("DELETE FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3", &params).await?;
+            tx.exec("DELETE FROM gatherings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3", &params).await?;
         }
     }
     let mut tokens = Vec::new();

@@ -113,7 +113,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("checkpoints", "org_id, size, note, at", "org_id, size"),
     ("definitions", "org_id, digest, body, archived_at", "org_id, digest"),
     ("events", "org_id, seq, id, name, key, receipt_id, body, at, space_id, cause, source, source_id, origin", "org_id, seq"),
-    ("event_groups", "org_id, name, read_seq, token, deliveries_max, lost, overtaken_at, created_by, created_at", "org_id, name"),
+    ("event_groups", "org_id, name, read_seq, token, deliveries_max, lost, overtaken_at, created_by, created_at, held_by, held_until", "org_id, name"),
     ("event_claims", "org_id, group_name, seq, token, deliveries, due_at, problem, event", "org_id, group_name, seq"),
     ("dead_letters", "org_id, id, group_name, seq, name, event, deliveries, problem, died_at", "org_id, id"),
     ("answered_failures", "org_id, invocation_id, answered_by, retried_as, at", "org_id, invocation_id"),
@@ -129,6 +129,11 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, automation_id, id",
     ),
     (
+        "gatherings",
+        "org_id, automation_id, trigger_id, firing_id, events, count, last_seq, first_at, last_at, due_at",
+        "org_id, automation_id, trigger_id",
+    ),
+    (
         "firings",
         "org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at, count, first_at, last_at",
         "org_id, id",
@@ -136,10 +141,12 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("fire_keys", "org_id, automation_id, key, fingerprint, firing_id, expires_at", "org_id, automation_id, key"),
     (
         "runs",
-        "org_id, id, automation_id, space_id, session_id, status, invocation_id, slot, fire_seq, cancelled_by, body, ended_at",
+        "org_id, id, automation_id, space_id, session_id, status, invocation_id, slot, fire_seq, cancelled_by, body, \
+         started_at, ended_at",
         "org_id, id",
     ),
-    ("run_leases", "run_id, org_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
+    ("run_leases", "run_id, org_id, space_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
+    ("budget_entries", "org_id, run_id, key, reserved, spent, at", "org_id, run_id, key"),
     ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),
     ("whole_results", "org_id, invocation_id, session_id, result", "org_id, invocation_id"),
 ];

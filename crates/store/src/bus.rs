@@ -5,7 +5,7 @@ use crate::db::{Columns, Row, Tx, all, count, only, to_json, vals};
 use crate::dead_letters::bury;
 use crate::events::{read_event, select_event, tell};
 use crate::{Error, Store, seal};
-use countersign_core::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUPS_MAX};
+use countersign_core::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUP_HELD_SECONDS, GROUPS_MAX};
 use countersign_core::ports::EventBus;
 use countersign_core::ports::bus::{ClaimRef, Claimed, Group, GroupName, NewEvent, NewGroup, Published, Start, Subscribed};
 use countersign_core::ports::events::Event;
@@ -61,6 +61,40 @@ impl EventBus for Store {
             }
             let (store, org, group) = (self.clone(), org.clone(), group.clone());
             self.db.write(org.clone(), move |tx| Box::pin(async move { claim_in(&store, tx, &org, &group, limit).await })).await
+        })
+    }
+
+    fn hold_group<'a>(&'a self, org: &'a OrgId, group: &'a GroupName) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            // Most of the time it is clear without a write.
+            let sql = "SELECT held_by, held_until FROM event_groups WHERE org_id = $1 AND name = $2";
+            let held = only(self.db.read(sql, &vals![org.as_str(), group.as_str()]).await?, |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.text_or_null()?, columns.time_or_null()?))
+            })?;
+            let (now, us) = (self.db.now().await?, self.db.lease().id().to_string());
+            if let Some((Some(by), Some(until))) = held
+                && until > now
+            {
+                if by != us {
+                    return Ok(false);
+                }
+                if until > now.plus_seconds(GROUP_HELD_SECONDS / 2) {
+                    return Ok(true);
+                }
+            }
+            let (org, group) = (org.clone(), group.clone());
+            self.db
+                .write(org.clone(), move |tx| {
+                    Box::pin(async move {
+                        let sql = "UPDATE event_groups SET held_by = $1, held_until = $2 WHERE org_id = $3 AND name = $4
+                                   AND (held_by IS NULL OR held_by = $5 OR held_until <= $6)";
+                        let until = tx.now().plus_seconds(GROUP_HELD_SECONDS);
+                        let params = vals![us.as_str(), until, org.as_str(), group.as_str(), us.as_str(), tx.now()];
+                        Ok(tx.exec(sql, &params).await? == 1)
+                    })
+                })
+                .await
         })
     }
 

@@ -7,7 +7,7 @@ use crate::events::tell;
 use crate::runs::{Slot, drop_oldest, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
-use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS};
+use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS};
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
@@ -106,7 +106,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         Occasion::Event(event) => (None, Some(event.clone())),
         Occasion::Key { .. } | Occasion::Request => (None, None),
     };
-    let firing = Firing {
+    let mut firing = Firing {
         id,
         org: org.clone(),
         automation: automation_id,
@@ -121,11 +121,13 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         first_at: now,
         last_at: now,
     };
-    if firing.run.is_none() && firing.tick.is_none() && joined_row(tx, &firing).await? {
-        return Ok(Fired::New(firing));
+    let joined = if firing.run.is_none() && firing.tick.is_none() { joined_row(tx, &firing).await? } else { None };
+    let is_joined = joined.is_some();
+    match joined {
+        Some(row) => firing.id = row,
+        None => insert_firing(tx, &firing).await?,
     }
-    insert_firing(tx, &firing).await?;
-    if let Occasion::Key { key, fingerprint } = occasion {
+    if let Some((key, fingerprint)) = bound(occasion, reason) {
         let sql = "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
                    ON CONFLICT (org_id, automation_id, key) DO UPDATE
                    SET fingerprint = excluded.fingerprint, firing_id = excluded.firing_id, expires_at = excluded.expires_at";
@@ -148,6 +150,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
             }
             insert_run(store, tx, &automation, &firing, *start, slot).await?;
         }
+        Verdict::Nothing(_) if is_joined => {}
         Verdict::Nothing(reason) => {
             let body = json!({
                 "automation_id": firing.automation,
@@ -161,6 +164,15 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         }
     }
     Ok(Fired::New(firing))
+}
+
+/// The key that is answered with this firing from now on. A sender that is told to come again later comes with the same key.
+fn bound(occasion: Occasion, reason: FiringReason) -> Option<(String, Digest)> {
+    let is_told_to_come_again = matches!(reason, FiringReason::RateLimited | FiringReason::BreakerOpen | FiringReason::Disabled);
+    match occasion {
+        Occasion::Key { key, fingerprint } if !is_told_to_come_again => Some((key, fingerprint)),
+        Occasion::Key { .. } | Occasion::Tick(_) | Occasion::Event(_) | Occasion::Request => None,
+    }
 }
 
 /// What the same occasion came to before.
@@ -203,10 +215,15 @@ async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Opt
         AutomationStatus::Paused | AutomationStatus::Archived => return Ok(Verdict::Nothing(FiringReason::Paused)),
     }
     let (org, id) = (automation.org.as_str(), automation.id.as_str());
+    if let Some(trigger) = trigger
+        && let Some(reason) = trigger_refuses(tx, automation, trigger).await?
+    {
+        return Ok(Verdict::Nothing(reason));
+    }
     if let (Some(trigger), Some(rate)) = (trigger, start.rate)
         && is_crowded(tx, org, id, trigger, rate).await?
     {
-        return Ok(Verdict::Nothing(FiringReason::RateLimited));
+        return Ok(Verdict::Nothing(crowd(store, tx, automation, trigger).await?));
     }
     let taken = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
     let is_taken = count(tx.query(taken, &vals![org, id]).await?)? > 0;
@@ -236,12 +253,61 @@ async fn is_crowded(tx: &mut Tx, org: &str, automation: &str, trigger: &str, rat
     Ok(count(tx.query(sql, &vals![org, automation, trigger, since]).await?)? >= i64::from(rate.max))
 }
 
-/// Counts a firing that started nothing with the others of its trigger, reason and minute. Returns false if it is the first of them.
-async fn joined_row(tx: &mut Tx, firing: &Firing) -> Result<bool, Error> {
+/// Why the trigger does not fire. It may have been disabled since the occurrence was noticed.
+async fn trigger_refuses(tx: &mut Tx, automation: &Automation, trigger: &str) -> Result<Option<FiringReason>, Error> {
+    let sql = "SELECT enabled, disabled_why FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3";
+    let found = only(tx.query(sql, &vals![automation.org.as_str(), automation.id.as_str(), trigger]).await?, |row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.int()? == 1, columns.text_or_null()?))
+    })?;
+    Ok(match found {
+        Some((true, _)) => None,
+        Some((false, Some(_))) => Some(FiringReason::BreakerOpen),
+        Some((false, None)) | None => Some(FiringReason::Disabled),
+    })
+}
+
+/// Drops a firing of a trigger that is at its rate. A trigger that stays there is disabled: what fires it may be its own doing, through
+/// systems that we do not see.
+async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &str) -> Result<FiringReason, Error> {
+    let (org, id, now) = (automation.org.as_str(), automation.id.as_str(), tx.now());
+    let sql = "SELECT crowded_since FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3";
+    let since = only(tx.query(sql, &vals![org, id, trigger]).await?, |row| Columns::of(row).time_or_null())?.flatten();
+    // What was dropped within a minute is one row, which may have begun a minute before.
+    let sql = "SELECT max(last_at) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'dropped'
+               AND at > $4 AND reason = 'rate_limited'";
+    let recent = now.minus_seconds(2 * TRIGGER_PAUSE_SECONDS);
+    let last = only(tx.query(sql, &vals![org, id, trigger, recent]).await?, |row| Columns::of(row).time_or_null())?.flatten();
+    let is_going_on = last.is_some_and(|last| last >= now.minus_seconds(TRIGGER_PAUSE_SECONDS));
+    match since.filter(|_| is_going_on) {
+        None => {
+            let sql = "UPDATE triggers SET crowded_since = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
+            tx.exec(sql, &vals![now, org, id, trigger]).await?;
+            Ok(FiringReason::RateLimited)
+        }
+        Some(since) if since > now.minus_seconds(TRIGGER_CROWDED_SECONDS) => Ok(FiringReason::RateLimited),
+        Some(_) => {
+            let why = format!("it was at its rate limit for {} minutes without a pause", TRIGGER_CROWDED_SECONDS / 60);
+            let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
+                       WHERE org_id = $2 AND automation_id = $3 AND id = $4";
+            tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
+            // Listeners read their triggers anew.
+            let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
+            tx.exec(sql, &vals![now, org, id]).await?;
+            let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why });
+            tell(store, tx, &automation.org, "automation.trigger_disabled", automation.id.to_string(), body.to_string()).await?;
+            Ok(FiringReason::BreakerOpen)
+        }
+    }
+}
+
+/// Counts a firing that started nothing with the others of its trigger, reason and minute, and returns which firing they are. `None` if it is
+/// the first of them.
+async fn joined_row(tx: &mut Tx, firing: &Firing) -> Result<Option<FiringId>, Error> {
     let minute = firing.at.as_micros().div_euclid(MINUTE_MICROS) * MINUTE_MICROS;
     let sql = "UPDATE firings SET count = count + 1, last_at = $1 WHERE org_id = $2 AND id IN (
                  SELECT id FROM firings WHERE org_id = $2 AND automation_id = $3 AND trigger_id = $4 AND outcome = $5 AND reason = $6
-                 AND first_at >= $7 AND scheduled_for IS NULL ORDER BY id DESC LIMIT 1)";
+                 AND first_at >= $7 AND scheduled_for IS NULL ORDER BY id DESC LIMIT 1) RETURNING id";
     let params = vals![
         firing.at,
         firing.org.as_str(),
@@ -251,7 +317,7 @@ async fn joined_row(tx: &mut Tx, firing: &Firing) -> Result<bool, Error> {
         firing.reason.as_str(),
         Timestamp::from_micros(minute)
     ];
-    Ok(tx.exec(sql, &params).await? > 0)
+    only(tx.query(sql, &params).await?, |row| Columns::of(row).id())
 }
 
 pub(crate) async fn insert_skipped(store: &Store, tx: &mut Tx, row: SkippedRow<'_>) -> Result<(), Error> {
@@ -274,7 +340,7 @@ pub(crate) async fn insert_skipped(store: &Store, tx: &mut Tx, row: SkippedRow<'
     insert_firing(tx, &firing).await
 }
 
-async fn insert_firing(tx: &mut Tx, firing: &Firing) -> Result<(), Error> {
+pub(crate) async fn insert_firing(tx: &mut Tx, firing: &Firing) -> Result<(), Error> {
     let sql =
         "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
                count, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";

@@ -1,10 +1,12 @@
 //! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
 //! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
 
+use crate::budgets::{reserve_in, settle};
 use crate::bus::publish_in;
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::firings::fire_in;
+use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
@@ -12,16 +14,18 @@ use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
-use countersign_core::ports::runs::{Fired, KeptLease, Lease, NewFiring, SavedRun, Start, Then};
-use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord};
+use countersign_core::ports::runs::{
+    Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun, Start, Then,
+};
+use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, WaitingFor};
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
+use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 macro_rules! select_run {
     () => {
-        "SELECT body, cancelled_by FROM runs WHERE org_id = $1"
+        "SELECT body, status, started_at, cancelled_by FROM runs WHERE org_id = $1"
     };
 }
 
@@ -59,33 +63,45 @@ impl Runs for Store {
     }
 
     fn claim_runs<'a>(&'a self, queues: &'a [String], limit: u32) -> Future<'a, Result<Vec<Lease>, Error>> {
+        let queues = queues.to_vec();
+        Box::pin(self.db.write_unscoped(move |tx| {
+            Box::pin(async move {
+                let mut claimed = Vec::new();
+                for queue in &queues {
+                    let left = limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
+                    claimed.extend(claim_in(tx, queue, left).await?);
+                }
+                begin_in(tx, &claimed).await?;
+                Ok(claimed)
+            })
+        }))
+    }
+
+    fn count_due_runs(&self, most: u32) -> Future<'_, Result<u32, Error>> {
         Box::pin(async move {
-            let (queues, is_postgres) = (queues.to_vec(), self.db.is_postgres());
-            self.db
-                .write_unscoped(move |tx| {
-                    Box::pin(async move {
-                        let until = tx.now().plus_seconds(RUN_LEASE_SECONDS);
-                        let mut params = vals![tx.lease().id().as_str(), until, tx.now()].to_vec();
-                        let Some(queues) = places(queues.iter().map(String::as_str), &mut params) else {
-                            return Ok(Vec::new());
-                        };
-                        params.push(Val::from(i64::from(limit)));
-                        // On PostgreSQL several servers claim at once.
-                        let skip = if is_postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
-                        let sql = format!(
-                            "/* every org: a worker works for all of them */ UPDATE run_leases
-                             SET lease_owner = $1, lease_token = lease_token + 1, lease_until = $2
-                             WHERE run_id IN (SELECT run_id FROM run_leases
-                               WHERE lease_until IS NULL AND due_at IS NOT NULL AND due_at <= $3 AND queue IN ({queues})
-                               ORDER BY due_at, run_id LIMIT ${}{skip})
-                             RETURNING org_id, run_id, lease_token, lease_until",
-                            params.len()
-                        );
-                        all(tx.query(&sql, &params).await?, read_lease)
-                    })
-                })
-                .await
+            let sql = "/* every org: a worker works for all of them */ SELECT count(*) FROM (
+                         SELECT run_id FROM run_leases WHERE lease_until IS NULL AND due_at IS NOT NULL LIMIT $1) AS due";
+            Ok(u32::try_from(count(self.db.read(sql, &vals![i64::from(most)]).await?)?).unwrap_or(most))
         })
+    }
+
+    fn gather(&self, event: GatheredEvent) -> Future<'_, Result<Gathered, Error>> {
+        let store = self.clone();
+        Box::pin(self.db.write(event.org.clone(), move |tx| Box::pin(async move { gather_in(&store, tx, event).await })))
+    }
+
+    fn list_due_gatherings(&self, limit: u32) -> Future<'_, Result<Vec<Gathering>, Error>> {
+        Box::pin(self.read_due_gatherings(limit))
+    }
+
+    fn next_gathering_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>> {
+        Box::pin(self.read_next_gathering())
+    }
+
+    fn fire_gathered(&self, fired: FiredGathering) -> Future<'_, Result<Option<Fired>, Error>> {
+        let store = self.clone();
+        let org = fired.gathering.org.clone();
+        Box::pin(self.db.write(org, move |tx| Box::pin(async move { fire_gathered_in(&store, tx, fired).await })))
     }
 
     fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>> {
@@ -137,6 +153,18 @@ impl Runs for Store {
     fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>> {
         let store = self.clone();
         Box::pin(self.db.write(saved.lease.org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, saved).await })))
+    }
+
+    fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>> {
+        Box::pin(self.db.write(reserve.lease.org.clone(), move |tx| Box::pin(async move { reserve_in(tx, reserve).await })))
+    }
+
+    fn settle_budget<'a>(&'a self, org: &'a OrgId, run: &'a RunId, key: &'a str, spent: Amount) -> Future<'a, Result<(), Error>> {
+        Box::pin(settle(self, org, run, key, spent))
+    }
+
+    fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>> {
+        Box::pin(self.read_p95_ms(org, action))
     }
 
     fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
@@ -243,6 +271,82 @@ impl Store {
     }
 }
 
+/// Leases runs of one queue. Spaces take turns, so that the backlog of one does not keep the runs of another waiting.
+async fn claim_in(tx: &mut Tx, queue: &str, limit: u32) -> Result<Vec<Lease>, Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let spaces = spaces_due(tx, queue, limit).await?;
+    let mut claimed = Vec::new();
+    if let Some(share) = u32::try_from(spaces.len()).ok().filter(|spaces| *spaces > 1).map(|spaces| (limit / spaces).max(1)) {
+        for space in &spaces {
+            let left = limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
+            claimed.extend(lease_oldest(tx, queue, Some(space), share.min(left)).await?);
+        }
+    }
+    // What is left goes to whatever is due longest.
+    let left = limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
+    if !spaces.is_empty() {
+        claimed.extend(lease_oldest(tx, queue, None, left).await?);
+    }
+    Ok(claimed)
+}
+
+/// The spaces that have runs of this queue which are due, the longest due first. The index is read once for each space, not for each run.
+async fn spaces_due(tx: &mut Tx, queue: &str, limit: u32) -> Result<Vec<SpaceId>, Error> {
+    let sql = "/* every org: a worker works for all of them */
+               WITH RECURSIVE ready (space_id) AS (
+                 SELECT min(space_id) FROM run_leases
+                 WHERE queue = $1 AND lease_until IS NULL AND due_at IS NOT NULL AND due_at <= $2
+                 UNION ALL
+                 SELECT (SELECT min(run_leases.space_id) FROM run_leases
+                   WHERE queue = $1 AND lease_until IS NULL AND due_at IS NOT NULL AND due_at <= $2
+                   AND run_leases.space_id > ready.space_id)
+                 FROM ready WHERE ready.space_id IS NOT NULL)
+               SELECT space_id, (SELECT min(due_at) FROM run_leases
+                 WHERE queue = $1 AND run_leases.space_id = ready.space_id AND lease_until IS NULL AND due_at IS NOT NULL) AS oldest
+               FROM ready WHERE space_id IS NOT NULL ORDER BY oldest LIMIT $3";
+    all(tx.query(sql, &vals![queue, tx.now(), i64::from(limit)]).await?, |row| Columns::of(row).id())
+}
+
+async fn lease_oldest(tx: &mut Tx, queue: &str, space: Option<&SpaceId>, limit: u32) -> Result<Vec<Lease>, Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let until = tx.now().plus_seconds(RUN_LEASE_SECONDS);
+    let mut params = vals![tx.lease().id().as_str(), until, tx.now(), queue].to_vec();
+    let of_space = space.map_or("", |space| {
+        params.push(Val::from(space.as_str()));
+        " AND space_id = $5"
+    });
+    params.push(Val::from(i64::from(limit)));
+    // On PostgreSQL several servers claim at once.
+    let skip = if tx.is_postgres() { " FOR UPDATE SKIP LOCKED" } else { "" };
+    let sql = format!(
+        "/* every org: a worker works for all of them */ UPDATE run_leases
+         SET lease_owner = $1, lease_token = lease_token + 1, lease_until = $2
+         WHERE run_id IN (SELECT run_id FROM run_leases
+           WHERE lease_until IS NULL AND due_at IS NOT NULL AND due_at <= $3 AND queue = $4{of_space}
+           ORDER BY due_at, run_id LIMIT ${}{skip})
+         RETURNING org_id, run_id, lease_token, lease_until",
+        params.len()
+    );
+    all(tx.query(&sql, &params).await?, read_lease)
+}
+
+/// Says that these run. Every write of a run locks its lease first, so this order keeps servers from waiting for each other.
+async fn begin_in(tx: &mut Tx, claimed: &[Lease]) -> Result<(), Error> {
+    let mut params = vals![tx.now()].to_vec();
+    let Some(runs) = places(claimed.iter().map(|lease| lease.run.as_str()), &mut params) else {
+        return Ok(());
+    };
+    let sql = format!(
+        "/* every org: a worker works for all of them */ UPDATE runs SET status = 'running', started_at = coalesce(started_at, $1)
+         WHERE status IN ('pending', 'running', 'waiting') AND id IN ({runs})"
+    );
+    tx.exec(&sql, &params).await.map(|_| ())
+}
+
 /// The run of a firing, with the session in which its steps are invoked.
 pub(crate) async fn insert_run(
     store: &Store,
@@ -291,7 +395,9 @@ pub(crate) async fn insert_run(
         phase: Phase::Plan,
         step: u32::try_from(start.copied.len()).unwrap_or(u32::MAX),
         invocation: None,
+        attempts: 0,
         worked_ms: 0,
+        failed_at_ms: None,
         recoveries: 0,
         rerun_of: start.rerun_of,
         chain,
@@ -318,7 +424,7 @@ pub(crate) async fn insert_run(
     tx.exec(sql, &params).await?;
     insert_steps(tx, org, &run.id, &start.copied).await?;
     if slot != Slot::WaitsBehind {
-        insert_lease(tx, org, &run.id, &run.queue).await?;
+        insert_lease(tx, &run).await?;
     }
     announce(store, tx, &run).await
 }
@@ -336,9 +442,10 @@ pub(crate) async fn drop_oldest(store: &Store, tx: &mut Tx, org: &OrgId, automat
     end_unworked(store, tx, run, RunStatus::Cancelled, "queue_full", why).await
 }
 
-async fn insert_lease(tx: &mut Tx, org: &OrgId, run: &RunId, queue: &str) -> Result<(), Error> {
-    let sql = "INSERT INTO run_leases (run_id, org_id, queue, due_at, lease_token, cancelled) VALUES ($1, $2, $3, $4, 0, 0)";
-    tx.exec(sql, &vals![run.as_str(), org.as_str(), queue, tx.now()]).await.map(|_| ())
+async fn insert_lease(tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    let sql = "INSERT INTO run_leases (run_id, org_id, space_id, queue, due_at, lease_token, cancelled) VALUES ($1, $2, $3, $4, $5, 0, 0)";
+    let params = vals![run.id.as_str(), run.org.as_str(), run.space.as_str(), run.queue.as_str(), tx.now()];
+    tx.exec(sql, &params).await.map(|_| ())
 }
 
 async fn insert_steps(tx: &mut Tx, org: &OrgId, run: &RunId, steps: &[StepRecord]) -> Result<(), Error> {
@@ -364,8 +471,10 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
         }
         Then::Park { due_at } => {
             let due_at = match &run.invocation {
+                // Its end was asked for while it was on its way here. Nobody asks again.
+                _ if is_cancelled(tx, &lease).await? => Some(now),
                 // What it waits for may have ended while it was on its way here. Then nobody wakes it any more.
-                Some(invocation) if due_at.is_none() && has_ended(tx, &lease.org, invocation).await? => Some(now),
+                Some(invocation) if due_at.is_none() && has_moved_on(tx, &run, invocation).await? => Some(now),
                 Some(_) | None => due_at,
             };
             park_in(tx, &lease, due_at).await?
@@ -402,10 +511,18 @@ async fn park_in(tx: &mut Tx, lease: &Lease, due_at: Option<Timestamp>) -> Resul
     Ok(tx.exec(sql, &vals![due_at, lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await? == 1)
 }
 
-async fn has_ended(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+async fn is_cancelled(tx: &mut Tx, lease: &Lease) -> Result<bool, Error> {
+    let sql = "SELECT count(*) FROM run_leases WHERE org_id = $1 AND run_id = $2 AND cancelled = 1";
+    Ok(count(tx.query(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?)? > 0)
+}
+
+/// Whether the call that the run is about to wait for has ended, or is in doubt where the run knows only that a person has to answer.
+async fn has_moved_on(tx: &mut Tx, run: &Run, invocation: &InvocationId) -> Result<bool, Error> {
     let sql = "SELECT status FROM invocations WHERE org_id = $1 AND id = $2";
-    let status = only(tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| Columns::of(row).parsed(Status::parse))?;
-    Ok(status.is_none_or(Status::is_final))
+    let params = vals![run.org.as_str(), invocation.as_str()];
+    let status = only(tx.query(sql, &params).await?, |row| Columns::of(row).parsed(Status::parse))?;
+    let is_news = |status: Status| status.is_final() || status == Status::InDoubt && run.waiting_for == Some(WaitingFor::Approval);
+    Ok(status.is_none_or(is_news))
 }
 
 /// Writes a run that has not ended. A run that has ended is never changed.
@@ -451,7 +568,7 @@ async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<
     };
     let sql = "UPDATE runs SET slot = 1 WHERE org_id = $1 AND id = $2";
     tx.exec(sql, &vals![org.as_str(), next.id.as_str()]).await?;
-    insert_lease(tx, org, &next.id, &next.queue).await
+    insert_lease(tx, &next).await
 }
 
 async fn cancel_in(store: &Store, tx: &mut Tx, org: &OrgId, id: &RunId, by: &PrincipalId) -> Result<Option<Run>, Error> {
@@ -463,11 +580,12 @@ async fn cancel_in(store: &Store, tx: &mut Tx, org: &OrgId, id: &RunId, by: &Pri
         return Ok(Some(run));
     }
     run.cancelled_by = Some(by.clone());
-    let sql = "UPDATE runs SET cancelled_by = $1 WHERE org_id = $2 AND id = $3";
-    tx.exec(sql, &vals![by.to_string(), org.as_str(), id.as_str()]).await?;
     let sql = "UPDATE run_leases SET cancelled = 1, due_at = CASE WHEN lease_until IS NULL THEN $1 ELSE due_at END
                WHERE org_id = $2 AND run_id = $3";
-    if tx.exec(sql, &vals![tx.now(), org.as_str(), id.as_str()]).await? == 0 {
+    let has_lease = tx.exec(sql, &vals![tx.now(), org.as_str(), id.as_str()]).await? > 0;
+    let sql = "UPDATE runs SET cancelled_by = $1 WHERE org_id = $2 AND id = $3";
+    tx.exec(sql, &vals![by.to_string(), org.as_str(), id.as_str()]).await?;
+    if !has_lease {
         // It waits behind another run, and no worker will ever have it.
         end_unworked(store, tx, run.clone(), RunStatus::Cancelled, "cancelled", "it was cancelled before it began").await?;
         run.status = RunStatus::Cancelled;
@@ -540,7 +658,10 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
 fn read_run(row: Row) -> Result<Run, Error> {
     let mut columns = Columns::of(row);
     let run: Run = columns.json()?;
-    Ok(Run { cancelled_by: columns.parsed_or_null(PrincipalId::parse)?, ..run })
+    // A worker that takes a run writes the columns alone.
+    let (status, started_at) = (columns.parsed(RunStatus::parse)?, columns.time_or_null()?);
+    let waiting_for = run.waiting_for.filter(|_| status == RunStatus::Waiting);
+    Ok(Run { status, waiting_for, started_at, cancelled_by: columns.parsed_or_null(PrincipalId::parse)?, ..run })
 }
 
 fn read_lease(row: Row) -> Result<Lease, Error> {

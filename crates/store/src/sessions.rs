@@ -53,6 +53,10 @@ impl Sessions for Store {
         })
     }
 
+    fn chain_of<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<String>, Error>> {
+        Box::pin(async move { Ok(self.find_run_of_session(org, session).await?.map(|run| self.sign_chain(org, &run.chain))) })
+    }
+
     fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>> {
         Box::pin(async move {
             let sql = "SELECT label FROM session_labels WHERE org_id = $1 AND session_id = $2 ORDER BY label";

@@ -53,6 +53,20 @@ impl Store {
     }
 }
 
+/// The calls that the measured duration of an action is taken from.
+const MEASURED_CALLS: i64 = 200;
+
+impl Store {
+    pub(crate) async fn read_p95_ms(&self, org: &OrgId, action: &str) -> Result<Option<u64>, Error> {
+        let sql = "SELECT exec_ms FROM invocations
+                   WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND exec_ms IS NOT NULL ORDER BY id DESC LIMIT $3";
+        let mut took = all(self.db.read(sql, &vals![org.as_str(), action, MEASURED_CALLS]).await?, |row| Columns::of(row).int())?;
+        took.sort_unstable();
+        let at = (took.len() * 95).div_ceil(100).saturating_sub(1);
+        Ok(took.get(at).and_then(|took| u64::try_from(*took).ok()))
+    }
+}
+
 fn read_ended(row: Row) -> Result<(Status, Option<i64>, Option<i64>), Error> {
     let mut columns = Columns::of(row);
     Ok((columns.parsed(Status::parse)?, columns.int_or_null()?, columns.int_or_null()?))

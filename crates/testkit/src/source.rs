@@ -79,6 +79,7 @@ pub fn context() -> CallContext {
         may_ask_again: false,
         meter: Default::default(),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
+        chain: None,
     }
 }
 

@@ -19,6 +19,11 @@ pub(super) fn mistake(named: &str, facts: &Facts) -> Option<Mistake> {
 }
 
 impl Definition {
+    /// Whether the queue depends on what its steps took lately.
+    pub fn is_queue_measured(&self) -> bool {
+        self.execution.queue == AUTO
+    }
+
     /// The queue of a run that starts now. `auto` is decided by the step that takes longest.
     pub fn queue(&self, facts: &Facts) -> &str {
         if self.execution.queue != AUTO {

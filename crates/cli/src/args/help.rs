@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 /// Every command is in exactly one group. Groups and commands are shown in this order.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["demo", "serve", "doctor", "status", "version", "completions", "man"]),
+    ("Start", &["demo", "serve", "worker", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel", "event"]),
     ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),

@@ -47,8 +47,8 @@ impl ServerFlags {
         self.load_with(server::Flags::default(), setting)
     }
 
-    /// `others` are the flags that only `serve` has.
-    fn load_with(self, others: server::Flags, setting: &Setting<'_>) -> Result<server::Config, Failure> {
+    /// `others` are the flags that only some commands have.
+    pub(super) fn load_with(self, others: server::Flags, setting: &Setting<'_>) -> Result<server::Config, Failure> {
         let file = self.config.as_ref().map(|file| format!(" --config {}", quoted(&file.display().to_string())));
         let flags = server::Flags { data: self.data, database: self.database, config: self.config, ..others };
         server::Config::load(flags, setting.environment.variables.clone().into_iter())
@@ -116,7 +116,7 @@ fn quoted(text: &str) -> String {
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-fn refused(error: &server::Error) -> Failure {
+pub(super) fn refused(error: &server::Error) -> Failure {
     let failure = Failure::failed(error.to_string());
     match error {
         server::Error::Listen { .. } => failure.hint("choose another address with --listen"),

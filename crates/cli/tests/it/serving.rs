@@ -218,6 +218,18 @@ fn a_wrong_setting_is_told_in_one_line_with_its_place() {
 }
 
 #[test]
+fn a_worker_shares_a_database_and_knows_its_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let somebody = User::new(folder.path(), "http://127.0.0.1:1", None);
+    let refused = somebody.run(&["worker", "--data", "data"]).exits(2);
+    assert!(refused.stderr.contains("a worker shares a PostgreSQL database with servers"), "{}", refused.stderr);
+    let named = ["worker", "--data", "data", "--database", "postgres://127.0.0.1:1/nowhere", "--queue", "slow"];
+    let refused = somebody.run(&named).exits(2);
+    assert!(refused.stderr.contains("there is no queue `slow`"), "{}", refused.stderr);
+    assert!(!folder.path().join("data").exists(), "nothing was made");
+}
+
+#[test]
 fn a_private_ca_is_trusted_where_it_is_named_and_remembered_with_a_context() {
     let folder = tempfile::tempdir().unwrap();
     let (cert, key) = FIRST.write(folder.path());

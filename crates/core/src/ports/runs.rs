@@ -3,14 +3,26 @@
 use super::Error;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
-use crate::{AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use crate::{Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
 use serde_json::Value;
 
 /// Firings, runs and their leases.
 pub trait Runs: Send + Sync {
     /// Records a firing and the run that it starts, if it starts one, in one write.
     fn fire(&self, firing: NewFiring) -> Future<'_, Result<Fired, Error>>;
-    /// Leases runs of these queues that are due, of every org, the longest due first.
+    /// Gathers an event of a trigger whose events start one run together.
+    fn gather(&self, event: GatheredEvent) -> Future<'_, Result<Gathered, Error>>;
+    /// At most `limit` gatherings that are due, of every org, the longest due first.
+    fn list_due_gatherings(&self, limit: u32) -> Future<'_, Result<Vec<Gathering>, Error>>;
+    /// When the next gathering is due, of any org.
+    fn next_gathering_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>>;
+    /// Fires what was gathered, as one firing. Returns `None`, and changes nothing, if more was gathered since it was read, or if another
+    /// server was first.
+    fn fire_gathered(&self, fired: FiredGathering) -> Future<'_, Result<Option<Fired>, Error>>;
+    /// How many runs of every org wait for a worker; those above `most` are not counted.
+    fn count_due_runs(&self, most: u32) -> Future<'_, Result<u32, Error>>;
+    /// Leases runs of these queues that are due, of every org: spaces take turns, and in each the longest due come first. They are running
+    /// from then on.
     fn claim_runs<'a>(&'a self, queues: &'a [String], limit: u32) -> Future<'a, Result<Vec<Lease>, Error>>;
     /// Keeps the leases for longer. Returns those that are still held, and which of them are to be cancelled.
     fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>>;
@@ -21,6 +33,12 @@ pub trait Runs: Send + Sync {
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
     /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
     fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>>;
+    /// Reserves what a call of the run may cost, before it is made. The same key is reserved once.
+    fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>>;
+    /// Says what a reserved call did cost. What was settled stays.
+    fn settle_budget<'a>(&'a self, org: &'a OrgId, run: &'a RunId, key: &'a str, spent: Amount) -> Future<'a, Result<(), Error>>;
+    /// How long 95 of 100 of the last calls of an action took, if there were any.
+    fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>>;
     /// Has the run that waits for this call go on. Returns whether there is one.
     fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     /// Asks for the end of a run. Its worker ends it, or the next that takes it up.
@@ -122,6 +140,84 @@ pub enum Fired {
     /// The idempotency key was used for something else, by this firing.
     KeyReused(Firing),
     UnknownAutomation,
+}
+
+/// What a call of a run may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveBudget {
+    pub lease: Lease,
+    /// Names the call.
+    pub key: String,
+    pub most: Amount,
+    /// What the whole run may cost.
+    pub cap: Amount,
+}
+
+/// Whether a call may be paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    Done,
+    /// With it the run could cost more than it may.
+    TooMuch,
+    /// The lease is lost.
+    Lost,
+}
+
+/// How the events of a trigger start one run together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// The last one starts it, once no further one has come for so long.
+    Debounce { seconds: u32 },
+    /// All of them start it, once there are so many, or so long after the first.
+    Batch { max: u32, window_seconds: u32 },
+}
+
+/// An event to gather.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatheredEvent {
+    pub org: OrgId,
+    pub automation: AutomationId,
+    pub trigger: String,
+    /// Where it is in the org's log. Events come in that order, so one that is not behind the last was gathered before.
+    pub seq: i64,
+    pub gather: Gather,
+}
+
+/// What became of an event to gather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// It starts a run then, with the others.
+    Until(Timestamp),
+    /// It was gathered before.
+    Known,
+    /// As many as may be are gathered already, and have not been fired. It is not among them.
+    Full,
+}
+
+/// Events that start one run together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathering {
+    pub org: OrgId,
+    pub automation: AutomationId,
+    pub trigger: String,
+    /// The firing that they will be.
+    pub firing: FiringId,
+    /// Where they are in the org's log; of a debounced trigger, the last one alone.
+    pub events: Vec<i64>,
+    /// How many there were.
+    pub count: u64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+}
+
+/// What a gathering comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FiredGathering {
+    pub gathering: Gathering,
+    /// Its occasion is the last event. Absent: the trigger is no longer there, and nothing is fired.
+    pub firing: Option<Box<NewFiring>>,
+    /// Why the other events started no run of their own.
+    pub others: FiringReason,
 }
 
 /// The right to work on a run for a while.

@@ -7,8 +7,9 @@ use crate::request::{Outcome, Request};
 use crate::walk::admit::Entrance;
 use crate::walk::ending::Ending;
 use crate::walk::ground::Walking;
+use countersign_core::action::{Class, Repeatability};
 use countersign_core::effect::SettledBy;
-use countersign_core::{Invocation, InvocationId, OrgId, Principal, Status};
+use countersign_core::{Action, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
 
 /// What a person says about a call in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,47 @@ impl Pipeline {
                 answered
             }))
             .await
+    }
+
+    /// Makes a call in doubt again for the automation that made it, without a person. `None`, and nothing is done, unless a second effect does
+    /// no harm, by what the action is now.
+    pub async fn repeat_doubted(&self, principal: &Principal, id: &InvocationId) -> Result<Option<Outcome>, Error> {
+        let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
+        let doubted = self.find_doubted(&org, &id).await?;
+        if doubted.principal != principal.id || !matches!(principal.id, PrincipalId::Automation(_)) {
+            return Err(Error::UnknownInvocation { invocation: id.to_string() });
+        }
+        let action = self.catalogue().find_listed(&org, doubted.action.as_str()).await;
+        let is_harmless = |action: &Action| action.tier.class() == Class::Read || action.repeatability == Repeatability::Repeatable;
+        let is_harmless_now = action.is_some_and(|action| is_harmless(&action));
+        if !is_harmless_now {
+            return Ok(None);
+        }
+        let settled = SettledBy { at: self.walk.now(), by: principal.id.clone() };
+        let reason = "its step may be repeated: a second effect does no harm".to_owned();
+        self.walk
+            .survive(Box::pin(async move {
+                let (doubted, _walking) = pipeline.take_doubt(&org, &id).await?;
+                let left = doubted.clone();
+                let answered = pipeline.try_doubted_again(doubted, settled, reason).await;
+                if answered.is_err() {
+                    pipeline.walk.let_go(&left).await;
+                }
+                answered.map(Some)
+            }))
+            .await
+    }
+
+    /// The call that was made in place of this one after it had been in doubt.
+    pub async fn made_again(&self, settled: &Invocation) -> Result<Option<Invocation>, Error> {
+        let (Some(_), Some(key)) = (&settled.aftermath.settled, &settled.idempotency_key) else {
+            return Ok(None);
+        };
+        let reserved = self.ledger().find_reservation(&settled.org, &settled.space, &settled.action, key).await?;
+        match reserved.filter(|reserved| reserved.invocation != settled.id) {
+            Some(reserved) => Ok(self.ledger().find_invocation(&settled.org, &reserved.invocation).await?),
+            None => Ok(None),
+        }
     }
 
     /// Claims a call in doubt and reads it again. Refused while the call is being reconciled, since that result is more reliable.

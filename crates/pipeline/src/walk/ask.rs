@@ -13,7 +13,7 @@ use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{Asked, CallContext, Error, Output, SentAs, Source};
-use countersign_core::{Invocation, OrgId, Session};
+use countersign_core::{Invocation, OrgId, PrincipalId, Session};
 use futures_util::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -80,6 +80,7 @@ impl<'a> Subject<'a> {
             code: self.definition.action.package_sha256,
             may_ask_again: false,
             trace_id: trace_id.clone(),
+            chain: None,
         }
     }
 }
@@ -113,8 +114,17 @@ impl Walk {
     /// Asks for the effect. It takes only a cleared call.
     pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context_of_effect(self) };
+        let chain = self.chain_of(invocation).await;
+        let context = CallContext { failed_checks: failed.to_vec(), chain, ..subject.context_of_effect(self) };
         self.bounded(&subject, &context, subject.source.call(&context, &subject.definition.action.id, subject.params)).await
+    }
+
+    /// What led to a call of an automation. It guards against loops; a call is not refused because it could not be read.
+    async fn chain_of(&self, invocation: &Invocation) -> Option<String> {
+        if !matches!(invocation.principal, PrincipalId::Automation(_)) {
+            return None;
+        }
+        self.ledger().chain_of(&invocation.org, &invocation.session).await.ok().flatten()
     }
 
     pub(crate) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {

@@ -224,23 +224,12 @@ impl Walk {
 
     /// Whether the source asks for a longer wait than the retry cap. Then it is not retried.
     pub(crate) fn asks_for_too_long(&self, error: &source::Error) -> bool {
-        matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.ladder.cap_ms)
+        error.retry_after_ms().is_some_and(|asked_ms| asked_ms > self.inner.settings.ladder.cap_ms)
     }
 
     /// How long to wait before the next attempt.
     pub(crate) fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
-        let asked_ms = match error {
-            source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0),
-            source::Error::Unreachable { .. }
-            | source::Error::NoTurn { .. }
-            | source::Error::TimedOut { .. }
-            | source::Error::Broken { .. }
-            | source::Error::Reported { .. }
-            | source::Error::Refused { .. }
-            | source::Error::Failed { .. }
-            | source::Error::WorkspaceElsewhere
-            | source::Error::PreviewUnsupported { .. } => 0,
-        };
+        let asked_ms = error.retry_after_ms().unwrap_or(0);
         self.inner.settings.ladder.wait(attempts, u64::from_be_bytes(self.random_bytes()), asked_ms)
     }
 }

@@ -23,6 +23,15 @@ impl Default for Workers {
 }
 
 impl Workers {
+    /// These queues alone; the error is the first name that is none.
+    pub fn only<'a>(self, names: &'a [String]) -> Result<Self, &'a str> {
+        if let Some(unknown) = names.iter().find(|name| self.queues().iter().all(|(queue, _)| queue != name)) {
+            return Err(unknown.as_str());
+        }
+        let workers = |name: &str, workers: usize| if names.iter().any(|named| named == name) { workers } else { 0 };
+        Ok(Self { fast: workers("fast", self.fast), medium: workers("medium", self.medium), long: workers("long", self.long) })
+    }
+
     /// Each queue by its name.
     pub fn queues(self) -> [(&'static str, usize); 3] {
         [("fast", self.fast), ("medium", self.medium), ("long", self.long)]
@@ -58,5 +67,17 @@ impl WorkersSection {
             medium: number("medium", self.medium, default.medium)?,
             long: number("long", self.long, default.long)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_works_on_the_queues_that_it_is_told() {
+        let all = Workers { fast: 3, medium: 2, long: 1 };
+        assert_eq!(all.only(&["long".to_owned()]), Ok(Workers { fast: 0, medium: 0, long: 1 }));
+        assert_eq!(all.only(&["fast".to_owned(), "slow".to_owned()]), Err("slow"));
     }
 }

@@ -66,13 +66,20 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
 
 /// Serves until `stop` resolves, then lets running requests end, for a bounded time.
 pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Future<Output = ()>) {
+    let router = super::router(app.clone());
+    serve_routes(listener, way, (app, router), stop).await;
+}
+
+/// Serves only whether the process is alive and ready, and its metrics, until `stop` resolves.
+pub(crate) async fn serve_health(listener: TcpListener, app: App, stop: impl Future<Output = ()>) {
+    let router = super::health_router(app.clone());
+    serve_routes(listener, Way::default(), (app, router), stop).await;
+}
+
+async fn serve_routes(listener: TcpListener, way: Way, (app, router): (App, Router), stop: impl Future<Output = ()>) {
     let acceptor = way.tls.as_ref().map(|tls| tls.acceptor());
-    let door = Arc::new(Door {
-        http: http(),
-        router: super::router(app.clone()),
-        app: app.clone(),
-        trusted: TrustedProxies::new(way.trusted_proxies, way.proxy_headers),
-    });
+    let door =
+        Arc::new(Door { http: http(), router, app: app.clone(), trusted: TrustedProxies::new(way.trusted_proxies, way.proxy_headers) });
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);

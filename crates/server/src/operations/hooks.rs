@@ -24,6 +24,8 @@ pub(crate) struct Request<'a> {
     pub(crate) signed: Option<Signed<'a>>,
     /// The header `Idempotency-Key`.
     pub(crate) key: Option<&'a str>,
+    /// The header `Countersign-Chain`.
+    pub(crate) chain: Option<&'a str>,
     pub(crate) body: &'a [u8],
 }
 
@@ -42,7 +44,9 @@ pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> R
     // A sender that signs names every message, and sends it again under the same name.
     let key = request.key.or(own.as_deref()).or_else(|| request.signed.map(|signed| signed.id));
     let key = key.map(|key| runs::keyed(key, &payload)).transpose()?;
-    let fired = app.engine().fire_hook(Hook { trigger, payload, key, chain: Vec::new() }).await?;
+    // One that this org did not sign says nothing.
+    let chain = request.chain.and_then(|chain| app.store().read_chain(&trigger.org, chain)).unwrap_or_default();
+    let fired = app.engine().fire_hook(Hook { trigger, payload, key, chain }).await?;
     runs::answered(fired, automation)
 }
 

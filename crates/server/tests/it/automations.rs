@@ -33,7 +33,7 @@ on_sqlite!(
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// Reads, then writes what it was given.
-fn digest() -> Value {
+pub(crate) fn digest() -> Value {
     json!({
         "schema_version": "1.0",
         "name": "Digest",
@@ -46,20 +46,20 @@ fn digest() -> Value {
     })
 }
 
-fn with_triggers(triggers: Value) -> Value {
+pub(crate) fn with_triggers(triggers: Value) -> Value {
     let mut definition = digest();
     definition["triggers"] = triggers;
     definition
 }
 
 /// Saves a new automation, and returns what the server says of it.
-async fn saved(client: &Client, definition: Value) -> Value {
+pub(crate) async fn saved(client: &Client, definition: Value) -> Value {
     let answer = client.post("/api/v1/automations", json!({ "definition": definition })).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.body
 }
 
-fn id_of(saved: &Value) -> String {
+pub(crate) fn id_of(saved: &Value) -> String {
     saved["automation"]["id"].as_str().unwrap().to_owned()
 }
 
@@ -70,18 +70,18 @@ async fn service(server: &TestServer, scopes: Value) -> Client {
 }
 
 /// Starts a run, and returns its id.
-async fn run(client: &Client, automation: &str, inputs: Value) -> String {
+pub(crate) async fn run(client: &Client, automation: &str, inputs: Value) -> String {
     let answer = client.post(&format!("/api/v1/automations/{automation}/run"), json!({ "inputs": inputs })).await;
     assert_eq!((answer.status, &answer.body["outcome"]), (202, &json!("started")), "{answer:?}");
     answer.body["run_id"].as_str().unwrap().to_owned()
 }
 
-async fn ended(client: &Client, run: &str) -> Value {
+pub(crate) async fn ended(client: &Client, run: &str) -> Value {
     client.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok()
 }
 
 /// The run once it waits for a person.
-async fn waiting(client: &Client, run: &str) -> Value {
+pub(crate) async fn waiting(client: &Client, run: &str) -> Value {
     for _ in 0..300 {
         let shown = client.get(&format!("/api/v1/runs/{run}")).await.ok();
         if shown["status"] == "waiting" && shown["invocation_id"].is_string() {
@@ -93,7 +93,7 @@ async fn waiting(client: &Client, run: &str) -> Value {
 }
 
 /// Sends a webhook.
-async fn fire(server: &TestServer, automation: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn fire(server: &TestServer, automation: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut request = server.owner.http.post(format!("{}/api/v1/automations/{automation}/fire", server.url));
     if !headers.iter().any(|(name, _)| *name == "content-type") {
         request = request.header("content-type", "application/json");

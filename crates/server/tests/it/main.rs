@@ -31,6 +31,7 @@ mod faults;
 mod foresight;
 mod givers;
 mod grants;
+mod hard_cases;
 mod idempotency;
 mod identity;
 mod insiders;

@@ -6,7 +6,7 @@ use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
 use countersign_core::source::{CallContext, Error, Output};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetExtensions};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetExtensions, GetMeta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,9 @@ pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 /// revision. A tool itself can answer any other error, also that params or the request are invalid, after it did a part of its work.
 const BEFORE_ANY_TOOL: [i64; 3] = [-32700, -32020, -32022];
 
+/// The member of `_meta` that names the automations which led to the call; see `CallContext::chain`.
+const CHAIN: &str = "countersign/chain";
+
 pub(super) async fn call(
     connection: &Connection,
     action: &ActionId,
@@ -38,6 +41,9 @@ pub(super) async fn call(
     };
     let asked = CallToolRequestParams::new(action.name().to_owned()).with_arguments(arguments.clone());
     let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(asked));
+    if let Some(chain) = &context.chain {
+        request.get_meta_mut().0.insert(CHAIN.to_owned(), json!(chain));
+    }
     if context.is_read {
         request.extensions_mut().insert(Reads);
     }

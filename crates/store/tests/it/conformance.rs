@@ -7,6 +7,7 @@ mod channels;
 mod connections;
 mod events;
 mod grants;
+mod hard_cases;
 mod identity;
 mod lifecycle;
 mod lines;

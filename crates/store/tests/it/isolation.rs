@@ -2,7 +2,7 @@
 
 use crate::conformance::automations;
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
-use countersign_core::automation::{Automation, AutomationStatus};
+use countersign_core::automation::{Automation, AutomationStatus, FiringReason};
 use countersign_core::batch::BatchStatus;
 use countersign_core::channel::{ChannelKind, DeliveryState};
 use countersign_core::decision::{Drift, Lock};
@@ -19,7 +19,9 @@ use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{ClaimRef, GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
 use countersign_core::ports::events::{Cause, Origin};
-use countersign_core::ports::runs::{Fired, Lease, NewFiring, Occasion, SavedRun, Then};
+use countersign_core::ports::runs::{
+    Fired, FiredGathering, Gather, Gathered, GatheredEvent, Gathering, Lease, NewFiring, Occasion, ReserveBudget, Reserved, SavedRun, Then,
+};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
@@ -32,9 +34,9 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId,
-    Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId,
-    Status,
+    Action, ActionId, Amount, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId,
+    GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId,
+    SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +79,7 @@ struct Full {
     draft: DraftId,
     /// Its run is leased.
     lease: Lease,
+    gathering: Gathering,
 }
 
 const KEY: &str = "order-7";
@@ -261,8 +264,17 @@ async fn full(world: &World, name: &str) -> Full {
     let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
     assert!(matches!(fired, Fired::New(_)));
     let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
+    // Full already, so it is due at once.
+    let gather = automations::gathered(&tenant, &automation, 1, Gather::Batch { max: 1, window_seconds: 60 });
+    assert!(matches!(store.gather(gather).await, Ok(Gathered::Until(_))));
+    let due = store.list_due_gatherings(100).await.unwrap();
+    let gathering = due.into_iter().find(|gathering| gathering.org == tenant.org).unwrap();
+    let most = Amount::from_millionths(1).unwrap();
+    let reserve = ReserveBudget { lease: lease.clone(), key: name.into(), most, cap: Amount::MAX };
+    assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Done));
     Full {
         automation,
+        gathering,
         draft,
         lease,
         pending: keyed,
@@ -506,6 +518,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_firings: store.list_firings(org, &theirs.automation.id, &FiringFilter::default(), &all).await.unwrap();
         find_run: store.find_run(org, &theirs.lease.run).await.unwrap();
         find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
+        measured_p95_ms: store.measured_p95_ms(org, WRITE).await.unwrap();
+        chain_of: store.chain_of(org, &theirs.tenant.session.id).await.unwrap();
+        read_chain: store.read_chain(org, "v1;aut_01k4c2w9pbnm7sxa8jw5z3d6ht;nothing");
         list_runs: store.list_runs(org, &RunFilter::default(), &all).await.unwrap();
         list_steps: store.list_steps(org, &theirs.lease.run).await.unwrap();
         find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
@@ -519,9 +534,12 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
+    ("list_due_gatherings", "for one clock, which goes on by org"),
+    ("next_gathering_at", "a time, for one clock"),
+    ("count_due_runs", "a number, of everything"),
     ("find_hook", "whoever calls a webhook has its token alone"),
     ("list_signed_hooks", "whoever calls a webhook has its signature alone"),
     ("claim_runs", "for workers, which go on by org"),
@@ -563,7 +581,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 117] = [
+const WRITES: [&str; 122] = [
+    "hold_group",
     "pass_events",
     "save_automation",
     "set_automation_status",
@@ -575,6 +594,10 @@ const WRITES: [&str; 117] = [
     "forget_drafts",
     "fire",
     "forget_firings",
+    "gather",
+    "fire_gathered",
+    "reserve_budget",
+    "settle_budget",
     "save_run",
     "give_back",
     "wake_run",
@@ -904,6 +927,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let other = GroupName::parse("other").unwrap();
     store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
     assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
+    assert_eq!(store.hold_group(org, &GroupName::parse("nobodys").unwrap()).await, Ok(false));
     assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
     store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
@@ -973,8 +997,17 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     let fired = NewFiring { org: org.clone(), ..automations::firing(&theirs.tenant, &theirs.automation, Occasion::Request) };
     assert_eq!(store.fire(fired).await, Ok(Fired::UnknownAutomation));
     assert_eq!(store.forget_firings(org).await, Ok(0));
+    let event = automations::gathered(&theirs.tenant, &theirs.automation, 2, Gather::Debounce { seconds: 60 });
+    assert_eq!(store.gather(GatheredEvent { org: org.clone(), ..event }).await, Ok(Gathered::Known));
+    let gathering = theirs.gathering.clone();
+    let gathering = Gathering { org: org.clone(), ..gathering };
+    let fired = FiredGathering { gathering, firing: None, others: FiringReason::Debounced };
+    assert_eq!(store.fire_gathered(fired).await, Ok(None));
     let run = store.find_run(&theirs.tenant.org, &theirs.lease.run).await.unwrap().unwrap();
     let lease = Lease { org: org.clone(), ..theirs.lease.clone() };
+    let reserve = ReserveBudget { lease: lease.clone(), key: "theirs".into(), most: Amount::MAX, cap: Amount::MAX };
+    assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Lost));
+    store.settle_budget(org, &theirs.lease.run, "theirs", Amount::MAX).await.unwrap();
     for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {
         let saved = SavedRun { lease: lease.clone(), run: Box::new(run.clone()), steps: Vec::new(), then };
         assert_eq!(store.save_run(saved).await, Ok(false));

@@ -104,6 +104,7 @@ const SERVER: Crate = Crate {
         ("operations", &["added_sources", "master_key", "notify", "packages", "stream"]),
         ("mcp", &["operations"]),
         ("http", &["added_sources", "config", "mcp", "operations", "packages", "stream", "tls"]),
+        ("worker", &["compose", "config", "data_dir", "http", "lease", "loops", "ports", "telemetry"]),
     ],
 };
 

@@ -6,6 +6,7 @@ use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Targe
 use crate::words::{patience, refused};
 use countersign_core::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use countersign_core::source::{CallContext, Error, Output};
+use reqwest::header::HeaderValue;
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -77,7 +78,12 @@ impl Calls {
     pub(super) async fn request(&self, context: &CallContext, params: Request) -> Result<Output, Error> {
         let deadline = deadline(context);
         let target = Target::check(&params.url, &self.allowed)?;
-        let headers = headers::checked(params.headers.iter())?;
+        let mut headers = headers::checked(params.headers.iter())?;
+        // A caller cannot say it for itself.
+        headers.remove(CHAIN);
+        if let Some(chain) = context.chain.as_deref().and_then(|chain| HeaderValue::from_str(chain).ok()) {
+            headers.insert(CHAIN, chain);
+        }
         if params.body.as_ref().is_some_and(|body| body.len() > HTTP_REQUEST_BYTES_MAX) {
             return Err(refused("body_too_large", format!("the body is longer than {HTTP_REQUEST_BYTES_MAX} bytes")));
         }
@@ -94,6 +100,9 @@ impl Calls {
         Ok(head.with(&self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await))
     }
 }
+
+/// The automations that led to the request; see `CallContext::chain`.
+const CHAIN: &str = "countersign-chain";
 
 /// The header by which most providers recognise a request they have seen.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";

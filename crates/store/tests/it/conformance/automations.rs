@@ -6,7 +6,9 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
-use countersign_core::ports::runs::{Concurrency, Dropped, Fired, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then};
+use countersign_core::ports::runs::{
+    Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
+};
 use countersign_core::ports::{Automations, Invocations, Principals, Runs};
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
@@ -22,15 +24,15 @@ on_both_engines!(
     a_schedule_goes_forward_once,
     the_same_tick_event_or_key_starts_one_run,
     a_key_of_another_request_is_refused_and_expires,
-    only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order,
+    queue_order_and_bound,
     a_full_queue_drops_the_newest_or_the_oldest,
     what_started_nothing_is_one_row_a_minute,
     a_rate_is_kept,
-    a_lease_that_was_lost_writes_nothing,
-    a_run_that_has_ended_never_changes,
+    lease_lost_while_running,
+    terminal_never_overwritten,
     a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call,
     a_run_that_parks_after_its_call_has_ended_is_due_at_once,
-    a_run_that_takes_its_workers_down_is_quarantined,
+    poison_run_quarantined,
     a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
     an_automation_acts_as_long_as_its_creator_may,
 );
@@ -85,36 +87,42 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
     }
 }
 
-fn with(mut firing: NewFiring, concurrency: Concurrency) -> NewFiring {
+/// An event of the trigger `added`, at this place in the log.
+pub(crate) fn gathered(tenant: &Tenant, automation: &Automation, seq: i64, gather: Gather) -> GatheredEvent {
+    let (org, automation) = (tenant.org.clone(), automation.id.clone());
+    GatheredEvent { org, automation, trigger: "added".to_owned(), seq, gather }
+}
+
+pub(super) fn with(mut firing: NewFiring, concurrency: Concurrency) -> NewFiring {
     if let Some(start) = &mut firing.start {
         start.concurrency = concurrency;
     }
     firing
 }
 
-async fn fired(store: &Store, firing: NewFiring) -> (FiringReason, Option<RunId>) {
+pub(super) async fn fired(store: &Store, firing: NewFiring) -> (FiringReason, Option<RunId>) {
     let fired = store.fire(firing).await.unwrap();
     let Fired::New(firing) = fired else { panic!("{fired:?}") };
     (firing.reason, firing.run)
 }
 
-async fn claimed(store: &Store) -> Vec<Lease> {
+pub(super) async fn claimed(store: &Store) -> Vec<Lease> {
     store.claim_runs(&["fast".to_owned()], 10).await.unwrap()
 }
 
 /// A run that this server has leased.
-async fn leased(store: &Store, tenant: &Tenant, automation: &Automation) -> (Lease, Run) {
+pub(super) async fn leased(store: &Store, tenant: &Tenant, automation: &Automation) -> (Lease, Run) {
     fired(store, firing(tenant, automation, Occasion::Request)).await;
     let lease = claimed(store).await.remove(0);
     let run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
     (lease, run)
 }
 
-fn at(lease: &Lease, run: &Run, then: Then) -> SavedRun {
+pub(super) fn at(lease: &Lease, run: &Run, then: Then) -> SavedRun {
     SavedRun { lease: lease.clone(), run: Box::new(run.clone()), steps: Vec::new(), then }
 }
 
-fn step(index: u32, at: Timestamp) -> StepRecord {
+pub(super) fn step(index: u32, at: Timestamp) -> StepRecord {
     StepRecord {
         phase: Phase::Plan,
         index,
@@ -266,7 +274,7 @@ async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
     assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::New(_))));
 }
 
-async fn only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order(kind: Kind) {
+async fn queue_order_and_bound(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
@@ -282,6 +290,11 @@ async fn only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order(kind: 
         let [lease] = <[Lease; 1]>::try_from(claimed(store).await).unwrap();
         assert_eq!(lease.run, expected, "the order in which they fired");
         let mut run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
+        run.status = RunStatus::Waiting;
+        let due_at = Some(world.clock.now());
+        assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at })).await, Ok(true));
+        let [lease] = <[Lease; 1]>::try_from(claimed(store).await).unwrap();
+        assert_eq!(lease.run, expected, "one that waits keeps its place");
         run.status = RunStatus::Succeeded;
         assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(true));
     }
@@ -338,7 +351,7 @@ async fn a_rate_is_kept(kind: Kind) {
     assert_eq!(fire().await.0, FiringReason::OnTime);
 }
 
-async fn a_lease_that_was_lost_writes_nothing(kind: Kind) {
+async fn lease_lost_while_running(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
@@ -360,7 +373,7 @@ async fn a_lease_that_was_lost_writes_nothing(kind: Kind) {
     assert_eq!(store.list_steps(&tenant.org, &run.id).await.unwrap().len(), 1);
 }
 
-async fn a_run_that_has_ended_never_changes(kind: Kind) {
+async fn terminal_never_overwritten(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
@@ -405,7 +418,7 @@ async fn a_run_that_parks_after_its_call_has_ended_is_due_at_once(kind: Kind) {
     assert_eq!(claimed(store).await.len(), 1);
 }
 
-async fn a_run_that_takes_its_workers_down_is_quarantined(kind: Kind) {
+async fn poison_run_quarantined(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;

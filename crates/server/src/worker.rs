@@ -1,0 +1,34 @@
+//! A process that works on runs beside the servers of one database. It is a server without doors: it keeps the same lease and does the same
+//! work in the background, and answers nobody but whoever asks whether it is well.
+
+use crate::config::Config;
+use crate::{App, Error, asked_to_stop, compose, data_dir, follow_earlier, http, lease, loops, ports, recover, telemetry};
+use tokio_util::sync::CancellationToken;
+
+/// Works until the process is asked to stop, then waits for running steps to end. `started` is told where its health is.
+pub async fn work(config: Config, started: impl FnOnce(&str) + Send) -> Result<(), Error> {
+    let metrics = telemetry::init_metrics();
+    ports::allow_open_files();
+    let data = data_dir::DataDir::open(&config)?;
+    let listener = http::listen(&config.listen).await?;
+    let url = format!("http://{}", http::address_of(&listener, &config.listen));
+    let address = config.public_url.clone().unwrap_or_else(|| url.clone());
+    let (parts, _) = compose::compose(&config, &data, sources::oauth::Own::new(&address), metrics).await?;
+    follow_earlier(&parts.store, &data).await?;
+    let lease = lease::KeptLease::keep(&parts.store);
+    recover(&parts).await?;
+    let stop = CancellationToken::new();
+    let background = loops::start(&parts, &stop);
+    let app = App::new(parts);
+    let asked_to_stop = asked_to_stop();
+    tracing::info!(url, "working");
+    started(&url);
+    http::serve_health(listener, app.clone(), asked_to_stop).await;
+    stop.cancel();
+    background.await;
+    let is_over = app.finish().await;
+    if let Some(lease) = lease {
+        lease.end(is_over).await;
+    }
+    Ok(())
+}

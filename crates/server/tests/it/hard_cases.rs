@@ -1,0 +1,449 @@
+//! What breaks engines of this kind, on a whole server: crashes, edits, restarts, loops, retries and money.
+
+use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_triggers};
+use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
+use countersign_core::action::{Repeatability, Reversibility};
+use countersign_core::ports::bus::{GroupName, NewEvent};
+use countersign_core::ports::events::Cause;
+use countersign_core::ports::{EventBus, EventFeed, Runs};
+use countersign_core::price::Prices;
+use countersign_core::source::{Error, Output};
+use countersign_core::{Amount, Invocation, SpaceId, Tier};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+on_both_engines!(sigkill_mid_step, rolling_deploy_drains, cancel_with_dead_worker, events_that_come_together_start_one_run);
+
+on_sqlite!(
+    same_key_replays,
+    same_key_other_body_422,
+    edit_while_running,
+    schedule_edit_disable_enable,
+    self_trigger_refused,
+    on_failure_fails_once,
+    a_call_in_doubt_is_repeated_where_that_does_no_harm,
+    a_call_in_doubt_fails_its_step_where_that_is_wanted,
+    a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it,
+    a_step_is_tried_again_when_its_source_says,
+    a_run_spends_no_more_than_it_may,
+    a_queue_follows_what_was_measured,
+    a_schedule_that_catches_up_covers_the_time_without_gaps,
+);
+
+/// A plan of these steps, each of which reads or writes.
+fn plan(steps: &[&str]) -> Value {
+    let step = |(n, action): (usize, &&str)| json!({ "step_id": format!("step_{n}"), "action": action, "config": { "text": "x" } });
+    let steps: Vec<_> = steps.iter().enumerate().map(step).collect();
+    json!({ "schema_version": "1.0", "name": "Hard case", "plan": steps })
+}
+
+async fn edit(server: &TestServer, id: &str, definition: &Value) {
+    let request = server.owner.http.put(format!("{}/api/v1/automations/{id}", server.url)).bearer_auth(&server.owner.token);
+    Answer::of(request.header("if-match", "*").json(&json!({ "definition": definition })).send().await.unwrap()).await.ok();
+}
+
+fn busy(retry_after_ms: u64) -> Error {
+    Error::Busy { source_id: "fake".into(), message: "it answered 429".into(), retry_after_ms: Some(retry_after_ms) }
+}
+
+/// The process dies after the effect and before its outcome is recorded.
+async fn sigkill_mid_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.write", "fake.read"])).await);
+    server.source.will_answer(json!({}));
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    drop(working);
+    let restarted = server.restart().await;
+    restarted.pipeline.recover().await.unwrap();
+    assert_eq!(restarted.store.free_all_runs().await, Ok(1));
+    // By then the events are nobody's any more.
+    restarted.clock.advance_seconds(11);
+    let _working = restarted.work();
+    let waits = waiting(&restarted.owner, &run).await;
+    assert_eq!((&waits["waiting_for"], &waits["recoveries"]), (&json!("person"), &json!(1)), "nobody knows what became of it: {waits:#}");
+    assert_eq!(waits["steps"].as_array().unwrap().len(), 1, "it goes on where it was");
+    let path = format!("/api/v1/invocations/{}/settle", waits["invocation_id"].as_str().unwrap());
+    restarted.owner.post(&path, json!({ "settlement": "succeeded", "reason": "I looked" })).await.ok();
+    let shown = ended(&restarted.owner, &run).await;
+    assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 3), "{shown:#}");
+    let writes = restarted.source.calls().iter().filter(|call| call.action.as_str() == "fake.write").count();
+    assert_eq!(writes, 1, "the effect is not repeated");
+    restarted.verify().await;
+}
+
+async fn rolling_deploy_drains(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.read"])).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    // Asked to stop in the middle of a step: that one ends, and the next is left to others.
+    drop(working);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    held.release();
+    for _ in 0..200 {
+        let steps = server.owner.get(&format!("/api/v1/runs/{run}")).await.ok()["steps"].as_array().unwrap().len();
+        if steps == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(server.source.calls().len(), 1, "nothing is begun while it drains");
+    let _working = server.work();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["recoveries"]), (&json!("succeeded"), &json!(0)), "it was given back, not lost: {shown:#}");
+    assert_eq!(server.source.calls().len(), 2);
+}
+
+async fn cancel_with_dead_worker(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = id_of(&saved(&server.owner, plan(&["fake.read"])).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    // A worker has it, and is never heard of again.
+    let queues = ["fast", "medium", "long"].map(str::to_owned);
+    assert_eq!(server.store.claim_runs(&queues, 1).await.unwrap().len(), 1);
+    server.owner.post(&format!("/api/v1/runs/{run}/cancel"), json!({})).await.ok();
+    let shown = server.owner.get(&format!("/api/v1/runs/{run}")).await.ok();
+    assert_eq!(shown["status"], "running", "its worker may still be there");
+    server.clock.advance_seconds(10);
+    let _working = server.work();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!(shown["status"], "cancelled", "{shown:#}");
+    assert_eq!(server.source.calls().len(), 0);
+}
+
+async fn events_that_come_together_start_one_run(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let config = json!({ "event_type": "drive.file_added", "batch": { "max": 2, "window_seconds": 60 } });
+    let mut definition = plan(&["fake.read"]);
+    definition["triggers"] = json!([{ "trigger_id": "added", "type": "event", "config": config }]);
+    let events = json!({ "type": "array", "items": {} });
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false, "properties": { "events": events } } });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let (group, space) = (GroupName::parse("automations").unwrap(), SpaceId::parse(&server.main_space().await).unwrap());
+    while server.store.find_event_group(&server.org, &group).await.unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let added = |n: u32| NewEvent {
+        name: "drive.file_added".into(),
+        key: format!("file {n}"),
+        body: json!({ "n": n }).to_string(),
+        origin: None,
+        space: Some(space.clone()),
+        cause: Cause::default(),
+    };
+    server.store.publish(&server.org, vec![added(1), added(2)]).await.unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..200 {
+        runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().clone();
+        if !runs.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(runs.len(), 1, "{runs:#?}");
+    let shown = ended(&server.owner, runs[0]["id"].as_str().unwrap()).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    let numbers: Vec<_> = shown["inputs"]["events"].as_array().unwrap().iter().map(|event| event["data"]["n"].clone()).collect();
+    assert_eq!(numbers, [1, 2]);
+    let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    let reasons: Vec<_> = firings["items"].as_array().unwrap().iter().map(|firing| firing["reason"].as_str().unwrap()).collect();
+    assert!(reasons.len() == 2 && reasons.contains(&"on_time") && reasons.contains(&"batched"), "{firings:#}");
+}
+
+async fn hooked(server: &TestServer) -> (String, String) {
+    let mut definition = with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]));
+    definition["plan"].as_array_mut().unwrap().truncate(1);
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let saved = saved(&server.owner, definition).await;
+    (id_of(&saved), format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap()))
+}
+
+async fn same_key_replays(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, bearer) = hooked(&server).await;
+    let headers = [("authorization", bearer.as_str()), ("idempotency-key", "k1")];
+    let first = fire(&server, &id, &headers, r#"{"text": "a"}"#).await;
+    let again = fire(&server, &id, &headers, r#"{ "text":"a" }"#).await;
+    assert_eq!((first.status, again.status), (202, 202));
+    assert_eq!((&first.body["run_id"], &first.body["firing_id"]), (&again.body["run_id"], &again.body["firing_id"]));
+    assert_eq!(again.headers["idempotent-replayed"], "true");
+    assert_eq!(server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().len(), 1);
+}
+
+async fn same_key_other_body_422(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, bearer) = hooked(&server).await;
+    let headers = [("authorization", bearer.as_str()), ("idempotency-key", "k1")];
+    assert_eq!(fire(&server, &id, &headers, r#"{"text": "a"}"#).await.status, 202);
+    fire(&server, &id, &headers, r#"{"text": "b"}"#).await.problem(422, "idempotency_key_reused");
+}
+
+/// A run does what its version says, also if it only waits its turn.
+async fn edit_while_running(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = digest();
+    definition["execution"] = json!({ "concurrency": "queue" });
+    let id = id_of(&saved(&server.owner, definition.clone()).await);
+    let first = run(&server.owner, &id, json!({ "text": "one" })).await;
+    let second = run(&server.owner, &id, json!({ "text": "two" })).await;
+    let mut waits = waiting(&server.owner, &first).await;
+    definition["plan"][1]["config"]["text"] = json!("edited");
+    server.clock.advance_ms(1);
+    edit(&server, &id, &definition).await;
+    let third = run(&server.owner, &id, json!({ "text": "three" })).await;
+    for (run, version) in [(&first, 1), (&second, 1), (&third, 2)] {
+        if waits["id"] != json!(run) {
+            waits = waiting(&server.owner, run).await;
+        }
+        server.owner.approve(waits["invocation_id"].as_str().unwrap()).await.ok();
+        let shown = ended(&server.owner, run).await;
+        assert_eq!((&shown["status"], &shown["version"]), (&json!("succeeded"), &json!(version)), "{shown:#}");
+    }
+    let calls = server.source.calls();
+    let written: Vec<_> = calls.iter().filter(|call| call.action.as_str() == "fake.write").map(|call| &call.params["text"]).collect();
+    assert_eq!(written, ["one", "two", "edited"]);
+}
+
+/// A schedule that was edited or enabled goes on from now.
+async fn schedule_edit_disable_enable(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let hourly = json!([{ "trigger_id": "hourly", "type": "schedule", "config": { "cron": "0 * * * *", "timezone": "UTC" } }]);
+    let mut definition = with_triggers(hourly);
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let id = id_of(&saved(&server.owner, definition.clone()).await);
+    let path = format!("/api/v1/automations/{id}");
+    let fired = async || {
+        server.engine.handle_due_schedules().await.unwrap();
+        server.owner.get(&format!("{path}/firings")).await.ok()["items"].as_array().unwrap().len()
+    };
+    server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
+    server.clock.advance_seconds(5 * 3_600);
+    assert_eq!(fired().await, 0, "it is disabled");
+    server.owner.post(&format!("{path}/triggers/hourly/enable"), json!({})).await.ok();
+    assert_eq!(fired().await, 0, "what it missed is not made up for");
+    server.clock.advance_seconds(3_600);
+    assert_eq!(fired().await, 1);
+    // Three ticks are missed while nobody looks, and then it is edited.
+    server.clock.advance_seconds(3 * 3_600 + 60);
+    definition["goal"] = json!("To start from now.");
+    edit(&server, &id, &definition).await;
+    assert_eq!(fired().await, 1);
+    server.clock.advance_seconds(3_600 - 60);
+    assert_eq!(fired().await, 2);
+}
+
+/// A run tells whoever it calls what led to the call. If that comes back, the loop ends.
+async fn self_trigger_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let (id, bearer) = hooked(&server).await;
+    let auth = ("authorization", bearer.as_str());
+    let first = fire(&server, &id, &[auth], "{}").await;
+    ended(&server.owner, first.body["run_id"].as_str().unwrap()).await;
+    let chain = server.source.calls()[0].context.chain.clone().unwrap();
+    let back = fire(&server, &id, &[auth, ("countersign-chain", &chain)], "{}").await;
+    assert_eq!((&back.body["outcome"], &back.body["reason"]), (&json!("refused"), &json!("loop_guard")), "{back:?}");
+    let forged = chain.replace("v1;", "v1;aut_00000000000000000000000000,");
+    let other = fire(&server, &id, &[auth, ("countersign-chain", &forged)], "{}").await;
+    assert_eq!(other.body["outcome"], "started", "what this org did not sign says nothing: {other:?}");
+    // Calls that no automation makes have no chain.
+    server.agent().await.invoke("fake.read", json!({})).await.ok();
+    assert!(server.source.calls().iter().any(|call| call.context.chain.is_none()));
+}
+
+async fn on_failure_fails_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mut definition = plan(&["fake.read", "fake.read"]);
+    definition["execution"] =
+        json!({ "on_failure": [{ "step_id": "tell", "action": "fake.read", "config": { "text": "{{ run.error.code }}" } }] });
+    let id = id_of(&saved(&server.owner, definition).await);
+    for code in ["first_broke", "handler_broke"] {
+        server.source.will_fail(Error::Failed { code, message: "it is broken".into() });
+    }
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    let _working = server.work();
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["handler_failed"]), (&json!("failed"), &json!(true)), "{shown:#}");
+    assert_eq!(shown["error"]["code"], "first_broke", "it says why the plan failed");
+    let calls = server.source.calls();
+    assert_eq!((calls.len(), &calls[1].params["text"]), (2, &json!("first_broke")));
+    let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
+    assert_eq!(events.iter().filter(|event| event.name == "automation.run.failed").count(), 1);
+}
+
+/// A source that offers `fake.set`, which may be called twice.
+async fn with_set(kind: Kind) -> TestServer {
+    let server = TestServer::start(kind).await;
+    server.source.offer("set", |action| {
+        action.tier = Tier::R2;
+        action.repeatability = Repeatability::Repeatable;
+        action.reversibility = Reversibility::NotReversible;
+    });
+    server.owner.set_mode("fake.set", "allow").await;
+    server
+}
+
+fn timed_out() -> Error {
+    Error::TimedOut { source_id: "fake".into(), timeout_ms: 1 }
+}
+
+async fn a_call_in_doubt_is_repeated_where_that_does_no_harm(kind: Kind) {
+    let server = with_set(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.set"])).await);
+    server.source.will_fail(timed_out());
+    let first = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &first).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    assert_eq!(server.source.calls().len(), 2);
+    // It is not repeated for ever: then a person is asked.
+    for _ in 0..3 {
+        server.source.will_fail(timed_out());
+    }
+    let second = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &second).await;
+    assert_eq!((&waits["waiting_for"], server.source.calls().len()), (&json!("person"), 5), "{waits:#}");
+    server.verify().await;
+}
+
+async fn a_call_in_doubt_fails_its_step_where_that_is_wanted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let mut definition = plan(&["fake.write"]);
+    definition["plan"][0]["on_interrupted"] = json!("fail");
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.source.will_fail(timed_out());
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("in_doubt")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 1);
+}
+
+async fn a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    server.source.will_fail(timed_out());
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    let path = format!("/api/v1/invocations/{}/settle", waits["invocation_id"].as_str().unwrap());
+    server.owner.post(&path, json!({ "settlement": "retry", "reason": "it did not arrive" })).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    assert_ne!(shown["steps"][0]["invocation_id"], waits["invocation_id"], "the call that was made instead is the step's");
+}
+
+async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1, "concurrency": "allow_parallel" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    // Soon: the worker waits.
+    server.source.will_fail(busy(200));
+    let soon = run(&server.owner, &id, json!({})).await;
+    assert_eq!(ended(&server.owner, &soon).await["status"], "succeeded");
+    // Later: nobody does.
+    server.source.will_fail(busy(5_000));
+    let later = run(&server.owner, &id, json!({})).await;
+    for _ in 0..200 {
+        let shown = server.owner.get(&format!("/api/v1/runs/{later}")).await.ok();
+        if shown["status"] == "waiting" {
+            assert_eq!(shown["waiting_for"], "retry");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.source.calls().len(), 3);
+    server.clock.advance_seconds(5);
+    assert_eq!(ended(&server.owner, &later).await["status"], "succeeded");
+    // Too late for the run: it fails now.
+    server.source.will_fail(busy(3_600_000));
+    let never = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &never).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("retry_after_exceeds_deadline")), "{shown:#}");
+    // Not more often than it may.
+    for _ in 0..2 {
+        server.source.will_fail(busy(100));
+    }
+    let often = run(&server.owner, &id, json!({})).await;
+    assert_eq!(ended(&server.owner, &often).await["status"], "failed");
+    assert_eq!(server.source.calls().len(), 7);
+}
+
+/// Every call of `fake.read` costs forty cents.
+struct FortyCents;
+
+impl Prices for FortyCents {
+    fn worst_case(&self, action: &str, _params: &Value) -> Option<Amount> {
+        if action == "fake.read" { Amount::parse("0.40") } else { None }
+    }
+
+    fn cost(&self, _ended: &Invocation) -> Option<Amount> {
+        Amount::parse("0.40")
+    }
+}
+
+async fn a_run_spends_no_more_than_it_may(kind: Kind) {
+    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
+    definition["execution"] = json!({ "budget_cap_usd": 1.0 });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 2, "the call is not made");
+    // A person may let it cost more.
+    let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
+    assert_eq!(exported["execution"]["budget_cap_usd"], 1);
+}
+
+async fn a_queue_follows_what_was_measured(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = id_of(&saved(&server.owner, plan(&["fake.read"])).await);
+    let first = {
+        let _working = server.work();
+        let run = run(&server.owner, &id, json!({})).await;
+        ended(&server.owner, &run).await
+    };
+    assert_eq!((&first["status"], &first["queue"]), (&json!("succeeded"), &json!("medium")), "it may take 30 seconds: {first:#}");
+    // Another process measures anew.
+    let restarted = server.restart().await;
+    let second = run(&restarted.owner, &id, json!({})).await;
+    assert_eq!(restarted.owner.get(&format!("/api/v1/runs/{second}")).await.ok()["queue"], "fast", "it took no time");
+}
+
+/// What each tick that is made up for covers begins where the one before it ended.
+async fn a_schedule_that_catches_up_covers_the_time_without_gaps(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let config = json!({ "cron": "0 * * * *", "timezone": "UTC", "catch_up": "all" });
+    let mut definition = plan(&["fake.read"]);
+    definition["triggers"] = json!([{ "trigger_id": "hourly", "type": "schedule", "config": config }]);
+    let since = json!({ "type": "string", "format": "date-time", "default": "$last_fired_at" });
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false, "properties": { "since": since } } });
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.clock.advance_seconds(3 * 3_600 + 1_800);
+    server.engine.handle_due_schedules().await.unwrap();
+    let runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok();
+    let mut since: Vec<_> =
+        runs["items"].as_array().unwrap().iter().map(|run| run["inputs"]["since"].as_str().unwrap().to_owned()).collect();
+    since.sort();
+    assert_eq!(since.len(), 3, "{runs:#}");
+    since.dedup();
+    assert_eq!(since.len(), 3, "no two of them begin at the same time: {since:?}");
+}
