@@ -291,9 +291,10 @@ pub const DOCUMENT_TAG_CHARS_MAX: usize = 64;
 /// Documents that a space may have; more are refused with `too_many_documents`.
 pub const DOCUMENTS_MAX: u64 = 100_000;
 /// Files that one import looks at; a folder with more is refused with `too_many_files`.
-pub const DOCUMENT_FILES_MAX: usize = 2_000;
-/// Documents that one import adds or changes; the next import goes on with the rest.
-pub const DOCUMENT_CHANGES_MAX: usize = 200;
+pub const DOCUMENT_FILES_MAX: usize = 500;
+/// Documents that one import adds or changes, and bytes of their texts; the next import goes on with the rest.
+pub const DOCUMENT_CHANGES_MAX: usize = 100;
+pub const DOCUMENT_IMPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Hits that one search returns, and how many if it does not say.
 pub const DOCUMENT_HITS_MAX: u32 = 100;
 pub const DOCUMENT_HITS_DEFAULT: u32 = 20;
