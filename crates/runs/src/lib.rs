@@ -3,8 +3,9 @@
 //! Read in this order: `dispatch` makes a firing of an occurrence, `clock` and `listener` notice occurrences of schedules and events, `worker`
 //! takes runs that are due and keeps its leases on them, `walk` takes one run through its steps. A step is an invocation like any other:
 //! the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the store, behind the ports
-//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing.
+//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that are steps' own.
 
+mod builtin;
 mod clock;
 mod dispatch;
 mod engine;
@@ -16,6 +17,7 @@ mod step;
 mod walk;
 mod worker;
 
+pub use builtin::{BUILTIN, Builtin};
 pub use dispatch::{Asked, Hook};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;

@@ -18,6 +18,7 @@ mod crossings;
 mod dead_letters;
 mod describe;
 mod docs;
+mod documents;
 mod drafts;
 mod event_groups;
 mod events;
@@ -257,6 +258,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(drafts::list))
         .routes(routes!(drafts::show, drafts::discard))
         .routes(routes!(drafts::save))
+        .routes(routes!(documents::list))
+        .routes(routes!(documents::show))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))
