@@ -56,6 +56,8 @@ pub struct DocumentChanges {
     pub space: SpaceId,
     /// The call that makes them. Nothing is changed if it has ended, or if another server has claimed it.
     pub invocation: InvocationId,
+    /// Whether the call takes back what was changed before. Then it may be in doubt itself.
+    pub takes_back: bool,
     /// The session of the call, which tells the run it belongs to.
     pub session: SessionId,
     pub changes: Vec<DocumentChange>,
@@ -120,6 +122,7 @@ pub trait Documents: Send + Sync {
         space: &'a SpaceId,
         query: &'a DocumentQuery,
     ) -> Future<'a, Result<Vec<DocumentHit>, Error>>;
-    /// Makes changes. What is already as it should be is left as it is, so a second time changes nothing.
+    /// Makes changes. What is already as it should be is left as it is, so a second time changes nothing. When it returns, every change that
+    /// was under way before has ended.
     fn change_documents(&self, changes: DocumentChanges) -> Future<'_, Result<ChangedDocuments, Error>>;
 }

@@ -61,6 +61,13 @@ struct Counts {
     left: usize,
 }
 
+/// Whether changes are made, or taken back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forth,
+    Back,
+}
+
 impl Documents {
     /// On the workspaces of an org, from which folders are imported.
     pub fn on(
@@ -92,7 +99,7 @@ impl Documents {
                     None => self.plan(context, action, params).await?,
                 };
                 let texts = self.texts(context, action, params, &evidence).await?;
-                self.change(context, evidence.changes.clone(), texts).await?;
+                self.change(context, evidence.changes.clone(), texts, Way::Forth).await?;
                 done(action, params, &evidence)
             }
             _ => Err(unknown_action(action)),
@@ -193,11 +200,18 @@ impl Documents {
         }
     }
 
-    async fn change(&self, context: &CallContext, changes: Vec<DocumentChange>, texts: BTreeMap<Digest, String>) -> Result<(), Error> {
+    async fn change(
+        &self,
+        context: &CallContext,
+        changes: Vec<DocumentChange>,
+        texts: BTreeMap<Digest, String>,
+        way: Way,
+    ) -> Result<(), Error> {
         let changes = DocumentChanges {
             org: context.org.clone(),
             space: context.space.clone(),
             invocation: context.invocation.clone(),
+            takes_back: way == Way::Back,
             session: context.session.clone(),
             changes,
             texts,
@@ -245,7 +259,7 @@ impl Documents {
     async fn put_back(&self, context: &CallContext, evidence: &Value) -> Result<Output, Error> {
         let changes: Vec<_> = read_evidence(evidence)?.changes.into_iter().map(DocumentChange::reversed).collect();
         let restored = changes.len();
-        self.change(context, changes, BTreeMap::new()).await?;
+        self.change(context, changes, BTreeMap::new(), Way::Back).await?;
         Ok(answered(json!({ "restored": restored })))
     }
 
@@ -265,6 +279,8 @@ impl Documents {
             return Ok(Reconciled::Unknown);
         };
         let evidence = read_evidence(prepared)?;
+        // Changes nothing, and waits for a change of this call that is under way.
+        self.change(context, Vec::new(), BTreeMap::new(), Way::Back).await?;
         let present = self.present(context, &evidence).await?;
         let are = |side: fn(&DocumentChange) -> &Option<DocumentState>| evidence.changes.iter().map(side).eq(present.iter());
         if are(|change| &change.after) {

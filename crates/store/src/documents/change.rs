@@ -47,8 +47,9 @@ enum Checked<'a> {
 
 pub(super) async fn change_in(store: &Store, tx: &mut Tx, all: DocumentChanges) -> Result<ChangedDocuments, Error> {
     // Once a call has ended, or another server has claimed it, somebody may have been told that it changed nothing.
-    let over = "SELECT 1 FROM invocations WHERE org_id = $1 AND id = $2 AND (status <> 'running' OR run_by <> $3)";
-    if !tx.query(over, &vals![all.org.as_str(), all.invocation.as_str(), tx.lease().id().as_str()]).await?.is_empty() {
+    let over = "SELECT 1 FROM invocations WHERE org_id = $1 AND id = $2 AND (status NOT IN ('running', $3) OR run_by <> $4)";
+    let also = if all.takes_back { "in_doubt" } else { "running" };
+    if !tx.query(over, &vals![all.org.as_str(), all.invocation.as_str(), also, tx.lease().id().as_str()]).await?.is_empty() {
         return Err(Error::Fenced);
     }
     // All of them are checked before the first is made: what is refused has changed nothing.

@@ -37,6 +37,7 @@ pub(crate) fn changes(tenant: &Tenant, changes: Vec<DocumentChange>, texts: &[&s
         org: tenant.org.clone(),
         space: tenant.space.clone(),
         invocation: tenant.draw(InvocationId::new),
+        takes_back: false,
         session: tenant.session.id.clone(),
         changes,
         texts: texts.iter().map(|text| (sha256(text), (*text).to_owned())).collect(),
