@@ -15,7 +15,8 @@ pub(super) fn statement(is_postgres: bool, org: &OrgId, space: &SpaceId, query: 
     let since = query.since.map_or(0, |since| since.as_micros());
     let looked_for = match (query.words.is_empty(), is_postgres) {
         (true, _) => None,
-        (false, true) => Some(query.words.join(" ")),
+        // A cluster's locale may know the small letters of ASCII only.
+        (false, true) => Some(query.words.join(" ").to_lowercase()),
         (false, false) => Some(in_fts5(space, &query.words)),
     };
     let mut params: Vec<Val> = looked_for.map(Val::from).into_iter().collect();

@@ -83,7 +83,7 @@ async fn every_word_must_be_there_and_a_title_counts_more(kind: Kind) {
     }
     let limited = DocumentQuery { limit: 1, ..query(&["falcon"]) };
     assert_eq!(titles(store, &tenant, &tenant.space, &limited).await, ["Falcon launch"]);
-    let hits = store.search_documents(&tenant.org, &tenant.space, &query(&["lands"])).await.unwrap();
+    let hits = store.search_documents(&tenant.org, &tenant.space, &query(&["falcon", "lands"])).await.unwrap();
     let snippet = &hits[0].snippet;
     assert!(snippet.contains("falcon lands") && snippet.len() < 400, "{snippet}");
 }
