@@ -45,7 +45,7 @@ impl Kept {
         let mut documents = self.documents.lock().unwrap();
         for change in all.changes {
             let Some(state) = change.after else {
-                documents.entry(change.id).and_modify(|kept| kept.2 = true);
+                documents.get_mut(&change.id).into_iter().for_each(|kept| kept.2 = true);
                 continue;
             };
             let known = documents.get(&change.id).map(|(_, text, _)| text.clone());
