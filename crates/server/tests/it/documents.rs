@@ -12,6 +12,7 @@ on_sqlite!(
     a_document_waits_for_a_person_like_any_other_effect,
     a_folder_of_the_workspace_becomes_documents,
     a_transformation_says_what_is_wrong_with_it,
+    what_a_run_adds_names_its_automation,
 );
 
 const CHANGES: [&str; 4] = ["documents.add", "documents.import_folder", "documents.tag", "documents.remove"];
@@ -206,4 +207,20 @@ async fn a_digest_of_documents_runs_as_its_example_says(kind: Kind) {
     assert_eq!(run["output"], json!({ "count": 1, "text": "• New rival\n" }), "{run:#}");
     let delivered = server.source.calls().pop().unwrap().params["text"].as_str().unwrap().to_owned();
     assert!(delivered.starts_with("*1 new documents since 2020-01-01") && delivered.contains("• New rival"), "{delivered}");
+}
+
+async fn what_a_run_adds_names_its_automation(kind: Kind) {
+    let server = started(kind).await;
+    let _working = server.work();
+    let step = json!({ "step_id": "add", "action": "documents.add", "config": { "title": "Found", "text": "by a run" } });
+    let definition = json!({ "schema_version": "1.0", "name": "Collect", "plan": [step] });
+    let saved = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await;
+    let automation = saved.body["automation"]["id"].as_str().unwrap().to_owned();
+    let fired = server.owner.post(&format!("/api/v1/automations/{automation}/run"), json!({})).await.ok();
+    let run = fired["run_id"].as_str().unwrap();
+    assert_eq!(server.owner.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok()["status"], "succeeded");
+    let events = server.store.list_events_after(&server.org, 0, 1_000).await.unwrap();
+    let event = events.into_iter().find(|event| event.name == "document.added").unwrap();
+    let chain: Vec<_> = event.cause.chain.iter().map(ToString::to_string).collect();
+    assert_eq!((chain, event.cause.root_run_id.unwrap().to_string()), (vec![automation], run.to_owned()));
 }
