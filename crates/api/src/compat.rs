@@ -550,11 +550,13 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 47] = [
+    const FAILURES: [&str; 55] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
         "disk_full",
+        "document_not_found",
+        "document_refused",
         "dry_run_unsupported",
         "evidence_of_another_call",
         "evidence_unreadable",
@@ -594,7 +596,13 @@ mod tests {
         "source_timed_out",
         "source_unauthorized",
         "source_unreachable",
+        "too_many_documents",
+        "too_many_files",
         "too_many_redirects",
+        "transform_empty",
+        "transform_invalid",
+        "transform_mismatch",
+        "transform_too_large",
         "unknown_action",
         "verification_failed",
         "workspace_elsewhere",

@@ -26,7 +26,7 @@ pub struct EventTypeView {
 }
 
 /// First words that are ours though nothing is published under them yet.
-const KEPT: [&str; 3] = ["document", "firing", "run"];
+const KEPT: [&str; 2] = ["firing", "run"];
 
 /// What the data of a type looks like.
 #[derive(Clone, Copy)]
@@ -45,6 +45,7 @@ enum Shape {
     Space,
     Grant,
     Breaker,
+    Document,
     /// These members, each with a sample; a number is an integer, anything else is a text.
     Members(&'static [(&'static str, Sample)]),
 }
@@ -114,6 +115,9 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("consent.withdrawn", "A consent was withdrawn.", Shape::Rule("consent_withdrawn")),
     ("crossing.allowed", "An action may act in another space.", Shape::Rule("crossing_allowed")),
     ("crossing.forbidden", "An action may no longer act in another space.", Shape::Rule("crossing_forbidden")),
+    ("document.added", "A document was added, or brought back.", Shape::Document),
+    ("document.changed", "The text, the title or the tags of a document changed.", Shape::Document),
+    ("document.removed", "A document was removed.", Shape::Document),
     (
         "event.dead_lettered",
         "A consumer group gave an event up.",
@@ -263,6 +267,7 @@ fn view(name: &str, about: &str, shape: Shape) -> EventTypeView {
         Shape::Space => space(),
         Shape::Grant => grant(),
         Shape::Breaker => object(&[("key", text(), json!("action:shop.refund")), ("reason", text(), json!("source_unavailable"))], &[]),
+        Shape::Document => document(),
         Shape::Members(members) => {
             let members = members.iter().map(|(name, sample)| match sample {
                 Text(sample) => (*name, text(), json!(sample)),
@@ -320,6 +325,21 @@ fn batch(status: BatchStatus) -> (Value, Value) {
         ("mode", json!({ "enum": BatchMode::ALL.map(BatchMode::as_str) }), json!("best_effort")),
         ("status", json!({ "const": status.as_str() }), json!(status.as_str())),
         ("trace_id", text(), json!("4bf92f3577b34da6a3ce929d0e0e4736")),
+    ];
+    object(&required, &[])
+}
+
+fn document() -> (Value, Value) {
+    let tags = json!({ "type": "array", "items": { "type": "string" } });
+    let required = [
+        ("document_id", text(), json!("doc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("space_id", text(), json!("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("title", text(), json!("Quarterly report")),
+        ("tags", tags, json!(["finance"])),
+        // The file that it was imported from.
+        ("path", json!({ "type": ["string", "null"] }), json!("reports/q3.md")),
+        ("sha256", text(), json!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")),
+        ("size", json!({ "type": "integer" }), json!(2048)),
     ];
     object(&required, &[])
 }

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod channel;
 pub mod compat;
 pub mod connection;
+pub mod document;
 pub mod event;
 pub mod event_types;
 pub mod gates;

@@ -137,6 +137,7 @@ codes! {
     TooManyPending = "too_many_pending", 429, "Too many invocations are pending";
     TooManyStreams = "too_many_streams", 429, "Too many streams are open";
     FileNotFound = "file_not_found", 404, "There is no such file or folder";
+    DocumentNotFound = "document_not_found", 404, "There is no such document";
     NotARegularFile = "not_a_regular_file", 422, "The path is not a regular file";
     NotUtf8 = "not_utf8", 422, "The file is not UTF-8 text";
     FileTooLarge = "file_too_large", 422, "The file is too large";
@@ -166,6 +167,7 @@ codes! {
 /// What an invocation fails or is denied with when the call itself is the cause, not the source. The problem then has the same code.
 const ABOUT_THE_CALL: &[Code] = &[
     Code::FileNotFound,
+    Code::DocumentNotFound,
     Code::NotARegularFile,
     Code::NotUtf8,
     Code::FileTooLarge,

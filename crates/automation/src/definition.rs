@@ -29,7 +29,8 @@ pub use read::{Read, read};
 pub use review::review;
 pub use schema::{SCHEMA_ID, VERSIONS, schema};
 
-pub(crate) use input_schema::{compile, is_bounded, is_token};
+pub(crate) use bounds::bytes;
+pub(crate) use input_schema::{check_any, compile, is_bounded, is_token};
 
 use countersign_core::Amount;
 use countersign_core::limits::{

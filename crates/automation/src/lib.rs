@@ -9,5 +9,6 @@ pub mod mistake;
 pub mod schedule;
 pub mod select;
 pub mod template;
+pub mod transform;
 
 pub use mistake::Mistake;

@@ -18,6 +18,7 @@ pub(crate) mod consent;
 pub(crate) mod context;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod document;
 pub(crate) mod event;
 pub(crate) mod explain;
 pub(crate) mod firing;

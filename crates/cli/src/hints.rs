@@ -10,11 +10,12 @@ use countersign_core::decision::ModeSource;
 use countersign_core::switch::SwitchScope;
 
 /// What an agent does with the commands that it has, where the general hint is for a person. `{source}` stands for that of the action.
-const FOR_AGENTS: [(Code, &str); 11] = [
+const FOR_AGENTS: [(Code, &str); 12] = [
     (Code::InvalidParams, "see its schema with `countersign actions list --integration {source} --json`"),
     (Code::UnknownAction, "list what there is for you with `countersign actions list`"),
     (Code::UnknownSource, "list what there is for you with `countersign actions list`"),
     (Code::FileNotFound, "see what is there with `countersign actions run --integration files --action list`"),
+    (Code::DocumentNotFound, "see what there is with `countersign actions run --integration documents --action search`"),
     (Code::NotARegularFile, "see what is there with `countersign actions run --integration files --action list`"),
     (Code::PathOutsideWorkspace, "name files relative to the workspace, such as `notes/today.md`"),
     (Code::PathNotAllowed, "name files relative to the workspace, such as `notes/today.md`"),
@@ -189,6 +190,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
         Code::TooManyStreams => Some("close streams that nobody reads, then do it again"),
         Code::FileNotFound | Code::NotARegularFile => Some("see what is there with `countersign action invoke files.list`"),
+        Code::DocumentNotFound => Some("see what there is with `countersign action invoke documents.search`"),
         Code::PathOutsideWorkspace | Code::PathNotAllowed => Some(
             "name files relative to the workspace, such as `notes/today.md`; see what is there with `countersign action invoke files.list`",
         ),

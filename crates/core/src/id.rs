@@ -130,6 +130,8 @@ prefixed_id! {
     FiringId = "fir_";
     /// One execution of an automation's plan.
     RunId = "run_";
+    /// A text that a space keeps for its calls to look for.
+    DocumentId = "doc_";
 }
 
 fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {

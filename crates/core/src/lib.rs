@@ -55,9 +55,9 @@ pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DraftId, EventId, FiringId,
-    GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId, SpaceId, TokenId,
-    UserId,
+    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DocumentId, DraftId,
+    EventId, FiringId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId,
+    SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

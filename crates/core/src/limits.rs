@@ -280,6 +280,29 @@ pub const HTTP_REQUEST_BYTES_MAX: usize = 256 * 1024;
 pub const HTTP_HEADERS_MAX: usize = 32;
 /// Bytes of a header's value; a longer one in a request is refused with `header_not_allowed`, a longer one in a response is cut.
 pub const HTTP_HEADER_VALUE_BYTES_MAX: usize = 4_096;
+/// Bytes of a document's text, so that its words fit the index of either database; more is refused with `invalid_params`, and such a file is
+/// not imported.
+pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Characters of a document's title; a longer one is refused with `invalid_params`.
+pub const DOCUMENT_TITLE_CHARS_MAX: usize = 300;
+/// Tags of a document, and characters of one; more are refused with `invalid_params`.
+pub const DOCUMENT_TAGS_MAX: usize = 32;
+pub const DOCUMENT_TAG_CHARS_MAX: usize = 64;
+/// Documents that a space may have; more are refused with `too_many_documents`.
+pub const DOCUMENTS_MAX: u64 = 100_000;
+/// Files that one import looks at; a folder with more is refused with `too_many_files`.
+pub const DOCUMENT_FILES_MAX: usize = 500;
+/// Documents that one import adds or changes, and bytes of their texts; the next import goes on with the rest.
+pub const DOCUMENT_CHANGES_MAX: usize = 100;
+pub const DOCUMENT_IMPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Hits that one search returns, and how many if it does not say.
+pub const DOCUMENT_HITS_MAX: u32 = 100;
+pub const DOCUMENT_HITS_DEFAULT: u32 = 20;
+/// Characters of a search, and words of it; longer ones are refused with `invalid_params`.
+pub const DOCUMENT_QUERY_CHARS_MAX: usize = 500;
+pub const DOCUMENT_QUERY_WORDS_MAX: usize = 16;
+/// Characters of a snippet that shows no word of a search: the beginning of the text.
+pub const DOCUMENT_SNIPPET_CHARS: usize = 200;
 /// Characters of a notification's title; a longer one is refused with `invalid_params`.
 pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 /// Characters of a notification's body; a longer one is refused with `invalid_params`.
@@ -755,6 +778,9 @@ pub const CATCH_UP_WINDOW_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
 pub const JSONPATH_CHARS_MAX: usize = 512;
 pub const JSONPATH_NESTING_MAX: usize = 8;
 pub const JSONPATH_SELECTORS_MAX: usize = 16;
+/// Parts that one transformation selects under a name, and bytes of what it answers; more is refused with `transform_too_large`.
+pub const TRANSFORM_SELECTED_MAX: usize = 64;
+pub const TRANSFORM_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of a template; a longer one is refused with `template_too_large`, before it is parsed.
 pub const TEMPLATE_BYTES_MAX: usize = 8 * 1024;
 /// Words and signs inside one `{{ … }}` or `{% … %}`, and branches of one template; more are refused with `template_syntax`, because the parser

@@ -83,7 +83,7 @@ impl CallFacts<'_> {
 }
 
 /// The prefixes of the permissions of the built-in actions.
-const BUILTIN_PERMISSIONS: [&str; 4] = ["email.", "files.", "http.", "notify."];
+const BUILTIN_PERMISSIONS: [&str; 6] = ["builtin.", "documents.", "email.", "files.", "http.", "notify."];
 
 /// A principal that may invoke holds every permission of the built-in actions, and no other.
 fn is_builtin(permission: &str) -> bool {

@@ -4,9 +4,10 @@
 //! has several events start one run, `worker`
 //! takes runs that are due and keeps its leases on them, `walk` takes one run through its steps. A step is an invocation like any other:
 //! the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the store, behind the ports
-//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing.
+//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that are steps' own.
 
 mod backoff;
+mod builtin;
 mod clock;
 mod dispatch;
 mod engine;
@@ -21,6 +22,7 @@ mod step;
 mod walk;
 mod worker;
 
+pub use builtin::{BUILTIN, Builtin};
 pub use dispatch::{Asked, Hook};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;

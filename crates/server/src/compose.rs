@@ -218,6 +218,8 @@ pub(crate) async fn compose(
         data: data.path().to_owned(),
         first: first_org,
         shared,
+        documents: Arc::new(store.clone()),
+        clock: Arc::clone(&clock),
         jail,
         faults: faults.clone(),
         random: Arc::clone(&random),
@@ -330,7 +332,8 @@ fn shared_sources(
         Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
-    let mut shared: Vec<Arc<dyn Source>> = vec![Arc::new(http), Arc::new(notify)];
+    let builtin = runs::Builtin::new().ok_or_else(|| Error::Source("the definition of `builtin` is broken".to_owned()))?;
+    let mut shared: Vec<Arc<dyn Source>> = vec![Arc::new(http), Arc::new(notify), Arc::new(builtin)];
     // An org may have a connection to each server that the operator has named.
     if config.email.sender.is_some() || !config.email.allowed_servers.is_empty() {
         let email = Email::new(Arc::clone(mailer), Arc::clone(senders), Arc::clone(clock)).map_err(failed)?;

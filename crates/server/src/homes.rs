@@ -9,10 +9,12 @@ use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
+use countersign_core::ports::Documents;
 use countersign_core::source::{self, CallContext, OrgSources, Past, Source, SourceRegistry};
-use countersign_core::{ActionId, Future, OrgId, Random, SourceId};
+use countersign_core::{ActionId, Clock, Future, OrgId, Random, SourceId};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
+use sources::builtin;
 use sources::builtin::files::Files;
 use sources::command::CommandRunner;
 use sources::package::{Packages, PackagesConfig};
@@ -29,6 +31,8 @@ pub(crate) struct Ground {
     pub(crate) first: OrgId,
     /// Builtin sources that keep no state of an org.
     pub(crate) shared: Vec<Arc<dyn Source>>,
+    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) jail: Arc<SandboxJail>,
     pub(crate) faults: Faults,
     pub(crate) random: Arc<dyn Random>,
@@ -83,7 +87,9 @@ impl Home {
     fn open(ground: &Ground, folders: &HomeDir) -> Result<Self, sources::Error> {
         let config = &ground.config;
         let places = Arc::new(Places::open(folders.workspaces(), Arc::clone(&ground.random), &ground.faults)?);
-        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&places))?)];
+        let (kept, clock, random) = (Arc::clone(&ground.documents), Arc::clone(&ground.clock), Arc::clone(&ground.random));
+        let documents = builtin::documents::Documents::on(Arc::clone(&places), kept, clock, random)?;
+        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&places))?), Arc::new(documents)];
         builtin.extend(ground.shared.iter().map(Arc::clone));
         let may_run_code = config.allow_plugin_code_execution;
         let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&ground.jail) as Arc<dyn Jail>);

@@ -18,6 +18,7 @@ mod crossings;
 mod dead_letters;
 mod describe;
 mod docs;
+mod documents;
 mod drafts;
 mod event_groups;
 mod events;
@@ -294,6 +295,8 @@ fn automations_and_runs(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(drafts::list))
         .routes(routes!(drafts::show, drafts::discard))
         .routes(routes!(drafts::save))
+        .routes(routes!(documents::list))
+        .routes(routes!(documents::show))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))

@@ -77,6 +77,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_firings(&org.id).await {
                 tracing::warn!(%error, "firings of long ago could not be forgotten; they are tried again");
             }
+            if is_time_to_forget && let Err(error) = store.forget_documents(&org.id).await {
+                tracing::warn!(%error, "documents that were removed long ago could not be forgotten; they are tried again");
+            }
             if is_time_to_forget && let Err(error) = store.forget_deliveries(&org.id).await {
                 tracing::warn!(%error, "notices that were delivered long ago could not be forgotten; they are tried again");
             }

@@ -11,6 +11,7 @@ pub(crate) mod connections;
 pub(crate) mod consents;
 pub(crate) mod crossings;
 pub(crate) mod dead_letters;
+pub(crate) mod documents;
 pub(crate) mod drafts;
 pub(crate) mod events;
 pub(crate) mod grants;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub use sources::package::{Case, Mistake};
 
 /// The names packages cannot take.
-pub(crate) const OURS: [&str; 4] = ["files", "http", "notify", "email"];
+pub(crate) const OURS: [&str; 6] = ["files", "documents", "http", "notify", "email", runs::BUILTIN];
 
 /// One file of a package.
 pub struct File {

@@ -1,6 +1,7 @@
-//! The builtin sources, one file each: `files` works on a workspace folder, `http` on allowed hosts, `notify` on people, `email` through a
-//! mail server. The functions below are shared by all of them. A source trusts no earlier check, so it parses the params again.
+//! The builtin sources, one file each: `files` works on a workspace folder, `documents` on the texts that a space keeps, `http` on allowed hosts,
+//! `notify` on people, `email` through a mail server. The functions below are shared by all of them. A source trusts no earlier check, so it parses the params again.
 
+pub mod documents;
 pub mod email;
 pub mod files;
 pub mod http;
@@ -27,6 +28,7 @@ fn action_id(text: &str) -> Result<ActionId, crate::Error> {
 /// The definitions of all builtin sources, for code that only compares with them.
 pub fn definitions() -> Result<Vec<Arc<Action>>, crate::Error> {
     let mut all = files::definition::actions()?;
+    all.extend(documents::definition::actions()?);
     all.extend(http::definition::actions()?);
     all.push(Arc::new(notify::definition()?));
     all.push(Arc::new(email::definition()?));

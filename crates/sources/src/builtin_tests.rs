@@ -1,5 +1,7 @@
 //! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
+use super::documents::Documents;
+use super::documents::tests::Kept;
 use super::email::Email;
 use super::files::Files;
 use super::http::{Http, HttpConfig};
@@ -7,9 +9,10 @@ use super::notify::Notify;
 use super::*;
 use crate::mail::{Mailer, Route, Sender};
 use crate::words::patience;
-use crate::workspace::Folders;
+use crate::workspace::{Folders, Places};
 use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
 use countersign_core::effect::Scope;
+use countersign_core::fault::Faults;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Output, Source};
@@ -109,13 +112,17 @@ impl Notifier for Nobody {
 fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scratch = tempfile::tempdir().unwrap();
-    let files = Files::open(Folders::below(scratch.path()), Arc::new(SeededRandom::default())).unwrap();
+    let places = Places::open(Folders::below(scratch.path()), Arc::new(SeededRandom::default()), &Faults::default()).unwrap();
+    let places = Arc::new(places);
+    let files = Files::on(Arc::clone(&places)).unwrap();
+    let kept = Arc::new(Kept::default());
+    let documents = Documents::on(places, kept, Arc::new(FixedClock::new()), Arc::new(SeededRandom::default())).unwrap();
     let http = Http::new(HttpConfig::default()).unwrap();
     let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
     let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
     let email = Email::new(Arc::new(Mailer::default()), Arc::new(sender), Arc::new(FixedClock::new())).unwrap();
-    (scratch, vec![Box::new(files), Box::new(http), Box::new(notify), Box::new(email)])
+    (scratch, vec![Box::new(files), Box::new(documents), Box::new(http), Box::new(notify), Box::new(email)])
 }
 
 async fn definitions() -> Vec<Arc<Action>> {
@@ -144,6 +151,12 @@ async fn the_actions_and_their_tiers_are_these() {
         ("files.list", Tier::R0, NoEffect, Repeatable, Unsupported),
         ("files.write_text", Tier::R2, Reversible, Repeatable, Supported),
         ("files.delete", Tier::R3, Reversible, NotRepeatable, Supported),
+        ("documents.search", Tier::R0, NoEffect, Repeatable, Unsupported),
+        ("documents.fetch", Tier::R0, NoEffect, Repeatable, Unsupported),
+        ("documents.add", Tier::R2, Reversible, NotRepeatable, Supported),
+        ("documents.import_folder", Tier::R2, Reversible, Repeatable, Supported),
+        ("documents.tag", Tier::R2, Reversible, Repeatable, Supported),
+        ("documents.remove", Tier::R3, Reversible, NotRepeatable, Supported),
         ("http.get", Tier::R1, NoEffect, Repeatable, Unsupported),
         ("http.request", Tier::R3, NotReversible, NotRepeatable, Unsupported),
         ("notify.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
@@ -169,7 +182,7 @@ async fn every_definition_is_closed_and_bounded() {
             }
         }
         for (name, property) in action.params_schema["properties"].as_object().unwrap() {
-            let bounded = ["maxLength", "enum", "maxProperties", "maxItems"].iter().any(|bound| property.get(bound).is_some());
+            let bounded = ["maxLength", "enum", "maxProperties", "maxItems", "maximum"].iter().any(|bound| property.get(bound).is_some());
             assert!(bounded || property["type"] == "boolean", "`{name}` of {} has no bound", action.id);
         }
         for field in &action.idempotency_key_fields {

@@ -1,5 +1,5 @@
-//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http`, `notify` and `email`, installed packages, and
-//! MCP servers; `connection`, the credentials with which sources act elsewhere; `outbound`, the requests of channels; and `mail`, which channels
+//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `documents`, `http`, `notify` and `email`, installed
+//! packages, and MCP servers; `connection`, the credentials with which sources act elsewhere; `outbound`, the requests of channels; and `mail`, which channels
 //! use too.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are

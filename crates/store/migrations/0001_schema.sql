@@ -1017,3 +1017,49 @@ CREATE TABLE whole_results (
   PRIMARY KEY (org_id, invocation_id)
 );
 CREATE INDEX whole_results_by_session ON whole_results (org_id, session_id);
+
+-- Texts that the calls of a space look for. One that was removed stays until no revert can need it.
+CREATE TABLE documents (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  -- The file of the workspace that it was imported from.
+  path TEXT,
+  title TEXT NOT NULL,
+  body TEXT NOT NULL,
+  -- JSON list of texts, sorted.
+  tags TEXT NOT NULL,
+  -- Of the body.
+  sha256 TEXT NOT NULL,
+  bytes BIGINT NOT NULL,
+  -- Made from the id: SQLite's index of words knows the document by it.
+  word_row BIGINT NOT NULL UNIQUE,
+  created_at BIGINT NOT NULL,
+  changed_at BIGINT NOT NULL,
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, space_id) REFERENCES spaces (org_id, id)
+);
+CREATE UNIQUE INDEX documents_by_path ON documents (org_id, space_id, path) WHERE removed_at IS NULL AND path IS NOT NULL;
+CREATE INDEX documents_by_change ON documents (org_id, space_id, changed_at) WHERE removed_at IS NULL;
+CREATE INDEX documents_removed ON documents (org_id, removed_at) WHERE removed_at IS NOT NULL;
+
+-- The index of words. On SQLite it is a table that the store writes with each document (`documents/words.rs`). On PostgreSQL it is a column that
+-- follows from the others, in which signs divide words as they do on SQLite.
+/* sqlite */ CREATE VIRTUAL TABLE document_words USING fts5(space_id, title, body, content='documents', content_rowid='word_row', tokenize='unicode61 remove_diacritics 0');
+/* postgres */ ALTER TABLE documents ADD COLUMN words tsvector GENERATED ALWAYS AS (
+  setweight(to_tsvector('simple', translate(title, '!"#$%&''()*+,-./:<=>?@[\]^_`{|}~' || chr(59), repeat(' ', 32))), 'A') ||
+  setweight(to_tsvector('simple', translate(body, '!"#$%&''()*+,-./:<=>?@[\]^_`{|}~' || chr(59), repeat(' ', 32))), 'B')
+) STORED;
+/* postgres */ CREATE INDEX documents_by_words ON documents USING gin (words);
+
+-- Texts that a change of a document replaced, until no revert can need them.
+CREATE TABLE document_texts (
+  org_id TEXT NOT NULL,
+  document_id TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  body TEXT NOT NULL,
+  replaced_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, document_id, sha256)
+);
+CREATE INDEX document_texts_by_time ON document_texts (org_id, replaced_at);

@@ -2,6 +2,7 @@
 //! A backup of one engine can be restored into the other. This is also the way to move from one server to several.
 
 use crate::db::{Columns, Tx, Val};
+use crate::documents::words;
 use crate::{Error, Store, migrate};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -149,6 +150,12 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("budget_entries", "org_id, run_id, key, reserved, spent, at", "org_id, run_id, key"),
     ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),
     ("whole_results", "org_id, invocation_id, session_id, result", "org_id, invocation_id"),
+    (
+        "documents",
+        "org_id, id, space_id, path, title, body, tags, sha256, bytes, word_row, created_at, changed_at, removed_at",
+        "org_id, id",
+    ),
+    ("document_texts", "org_id, document_id, sha256, body, replaced_at", "org_id, document_id, sha256"),
 ];
 
 #[derive(Serialize, Deserialize)]
@@ -257,6 +264,7 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
                 return Err(RestoreError::Damaged { message: "its content does not match its closing line".into() });
             }
             check_keys(tx).await?;
+            words::rebuild_in(tx).await?;
             return Ok(Moved { rows });
         } else {
             let (table, columns, row) = table_row(&value).map_err(malformed)?;

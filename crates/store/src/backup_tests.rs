@@ -17,8 +17,9 @@ async fn forgotten(tx: &mut Tx) -> Result<Vec<String>, Error> {
         let place = Columns::of(row).text()?;
         let (table, column) = place.split_once('.').unwrap_or_default();
         let kept = TABLES.iter().any(|(known, columns, _)| *known == table && columns.split(", ").any(|kept| kept == column));
-        // The history of the schema and the list of servers are not data.
-        if !["schema_migrations", "servers"].contains(&table) && !kept {
+        // The history of the schema and the list of servers are not data, and the index of words follows from the documents.
+        let follows = table.starts_with("document_words") || place == "documents.words";
+        if !["schema_migrations", "servers"].contains(&table) && !follows && !kept {
             forgotten.push(place);
         }
     }

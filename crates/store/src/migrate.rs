@@ -51,7 +51,9 @@ async fn apply(tx: &mut Tx) -> Result<(), Error> {
         newest = version;
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > newest) {
-        for statement in in_dialect(&without_comments(text), Dialect::of(tx)).split(';').filter(|statement| !statement.trim().is_empty()) {
+        let dialect = Dialect::of(tx);
+        let statements = in_dialect(&without_comments(text), dialect);
+        for statement in statements.split(';').map(str::trim).filter(|statement| !statement.is_empty() && dialect.has(statement)) {
             tx.exec(&format!("/* every org */ {statement}"), &[]).await?;
         }
         tx.exec(
@@ -72,6 +74,15 @@ enum Dialect {
 impl Dialect {
     const fn of(tx: &Tx) -> Self {
         if tx.is_postgres() { Self::Postgres } else { Self::Sqlite }
+    }
+
+    /// Whether a statement is for this engine: one that is for the other alone begins with its name.
+    fn has(self, statement: &str) -> bool {
+        let other = match self {
+            Self::Sqlite => "/* postgres */",
+            Self::Postgres => "/* sqlite */",
+        };
+        !statement.starts_with(other)
     }
 }
 

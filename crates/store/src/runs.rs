@@ -19,7 +19,7 @@ use countersign_core::ports::runs::{
 };
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, WaitingFor};
 use countersign_core::session::Attendance;
-use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
+use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -256,7 +256,7 @@ impl Store {
     }
 
     /// The run whose session this is.
-    pub async fn find_run_of_session(&self, org: &OrgId, session: &countersign_core::SessionId) -> Result<Option<Run>, Error> {
+    pub async fn find_run_of_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Run>, Error> {
         let sql = concat!(select_run!(), " AND session_id = $2");
         only(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)
     }
@@ -643,16 +643,27 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
         "chain": run.chain,
         "root_run_id": run.root,
     });
-    let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
     let event = NewEvent {
         name: run.status.event_name().to_owned(),
         key: run.id.to_string(),
         body: body.to_string(),
         origin: None,
         space: Some(run.space.clone()),
-        cause: Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) },
+        cause: cause_of(run),
     };
     publish_in(store, tx, &run.org, event).await.map(|_| ())
+}
+
+fn cause_of(run: &Run) -> Cause {
+    let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
+    Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) }
+}
+
+/// What led to what a call of this session does: its run, if it has one.
+pub(crate) async fn cause_in(tx: &mut Tx, org: &OrgId, session: &SessionId) -> Result<Cause, Error> {
+    let sql = concat!(select_run!(), " AND session_id = $2");
+    let run = only(tx.query(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)?;
+    Ok(run.as_ref().map(cause_of).unwrap_or_default())
 }
 
 fn read_run(row: Row) -> Result<Run, Error> {

@@ -30,6 +30,6 @@ pub(super) fn depth(value: &Value, max: usize) -> usize {
 }
 
 /// As compact JSON.
-pub(super) fn bytes(value: &Value) -> usize {
+pub(crate) fn bytes(value: &Value) -> usize {
     value.to_string().len()
 }

@@ -41,8 +41,19 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Mistake> {
         })
 }
 
-/// All mistakes of the schema, with pointers from its root.
+/// All mistakes of the schema of inputs, with pointers from its root.
 pub(super) fn check(schema: &Value) -> Vec<Mistake> {
+    let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+    let mistake = || invalid("inputs are an object, and the schema does not say so");
+    check_with(schema, (!is_object).then(|| mistake().hint("add `\"type\": \"object\"`, with one property for each input")))
+}
+
+/// All mistakes of a schema of anything.
+pub(crate) fn check_any(schema: &Value) -> Vec<Mistake> {
+    check_with(schema, None)
+}
+
+fn check_with(schema: &Value, first: Option<Mistake>) -> Vec<Mistake> {
     if bounds::bytes(schema) > INPUT_SCHEMA_BYTES_MAX {
         return vec![
             invalid(format!("the schema is larger than {} KB", INPUT_SCHEMA_BYTES_MAX / 1024)).hint("take what only describes out of it"),
@@ -52,11 +63,7 @@ pub(super) fn check(schema: &Value) -> Vec<Mistake> {
         let mistake = invalid(format!("the schema is nested deeper than {INPUT_SCHEMA_DEPTH_MAX} levels"));
         return vec![mistake.hint("put what is nested under `$defs` and refer to it")];
     }
-    let mut mistakes = Vec::new();
-    if schema.get("type").and_then(Value::as_str) != Some("object") {
-        let mistake = invalid("inputs are an object, and the schema does not say so");
-        mistakes.push(mistake.hint("add `\"type\": \"object\"`, with one property for each input"));
-    }
+    let mut mistakes: Vec<_> = first.into_iter().collect();
     look_at(schema, "", &mut mistakes);
     if mistakes.is_empty() {
         let usable = expanded(schema).and_then(|_| compile(schema).map(drop));

@@ -32,7 +32,9 @@ fn documents() -> Vec<PathBuf> {
     let mut found = files(&root().join("docs"), "md");
     found.extend(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name)));
     // The guides of the builtin sources.
-    found.extend(files(&root().join("crates/sources/src"), "md"));
+    for of in ["crates/sources/src", "crates/runs/src"] {
+        found.extend(files(&root().join(of), "md"));
+    }
     found
 }
 

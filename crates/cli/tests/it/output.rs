@@ -22,6 +22,7 @@ const LISTS: &[&[&str]] = &[
     &["user", "list"],
     &["token", "list"],
     &["notification", "list"],
+    &["document", "list"],
     &["context", "list"],
     &["doctor"],
 ];
@@ -214,4 +215,20 @@ fn fill(owner: &User) {
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["mode", "set", "notify.send", "allow"]).ok();
     owner.run(&["action", "invoke", "notify.send", "title=hello", "body=world"]).ok();
+    owner.run(&["mode", "set", "documents.add", "allow"]).ok();
+    owner.run(&["action", "invoke", "documents.add", "title=hello", "text=world", r#"tags:=["a"]"#]).ok();
+}
+
+#[test]
+fn a_document_is_listed_by_its_space_and_its_tag_and_shown_with_its_text() {
+    let server = Server::start();
+    let owner = server.owner();
+    fill(&owner);
+    let listed = |more: &[&str]| owner.run(&[&["document", "list", "--json"], more].concat()).ok().json()["items"].clone();
+    let all = listed(&["--space", "main", "--tag", "a"]);
+    assert_eq!((all.as_array().unwrap().len(), &all[0]["title"]), (1, &json!("hello")), "{all}");
+    assert_eq!(listed(&["--tag", "b"]), json!([]));
+    let id = all[0]["id"].as_str().unwrap();
+    assert_eq!(owner.run(&["document", "show", id, "--json"]).ok().json()["text"], "world");
+    owner.run(&["document", "show", "doc_nothing"]).exits(3);
 }

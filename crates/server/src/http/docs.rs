@@ -29,6 +29,7 @@ pages![
     "concepts/connections",
     "concepts/decision-table",
     "concepts/definitions",
+    "concepts/documents",
     "concepts/drift",
     "concepts/effects",
     "concepts/events",

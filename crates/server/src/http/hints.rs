@@ -120,6 +120,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::TooManyPending => "ask an approver to answer what is pending",
         Code::TooManyStreams => "close streams that nobody reads, then open it again",
         Code::FileNotFound | Code::NotARegularFile => LIST_FILES,
+        Code::DocumentNotFound => "see what there is: invoke `documents.search`",
         Code::PathOutsideWorkspace => {
             "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`"
         }

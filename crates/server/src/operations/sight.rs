@@ -5,7 +5,7 @@ use super::{Error, connections, must};
 use crate::App;
 use countersign_core::ports::{Automations, Invocations, Runs, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, ChannelId, ConnectionId, InvocationId, OrgId, Principal, RunId, SessionId, SpaceId};
+use countersign_core::{AutomationId, ChannelId, ConnectionId, DocumentId, InvocationId, OrgId, Principal, RunId, SessionId, SpaceId};
 use std::collections::BTreeSet;
 
 /// The spaces that do not exist for this principal.
@@ -41,8 +41,8 @@ pub(crate) async fn seen_of<T: Send>(
     Ok(seen)
 }
 
-/// Whether a text names one of these spaces, a session, an invocation, an automation or a run in one, or a channel or a connection for one. An
-/// invocation that is no longer kept may have been in one of them, and counts as if it had.
+/// Whether a text names one of these spaces, a session, an invocation, an automation, a run or a document in one, or a channel or a connection
+/// for one. An invocation that is no longer kept may have been in one of them, and counts as if it had.
 pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, text: &str) -> Result<bool, Error> {
     if spaces.is_empty() {
         return Ok(false);
@@ -61,6 +61,8 @@ pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>,
             app.store().find_automation(org, &automation).await?.map(|automation| automation.space)
         } else if let Ok(run) = RunId::parse(word) {
             app.store().find_run(org, &run).await?.map(|run| run.space)
+        } else if let Ok(document) = DocumentId::parse(word) {
+            app.store().find_document_of_org(org, &document).await?.map(|(document, _)| document.space)
         } else if let Ok(channel) = ChannelId::parse(word) {
             app.store().find_channel(org, &channel).await?.and_then(|channel| channel.space)
         } else if let Ok(connection) = ConnectionId::parse(word) {

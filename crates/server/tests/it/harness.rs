@@ -3,6 +3,7 @@
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::energy::Energy;
+use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimits;
 use countersign_core::price::Prices;
 use countersign_core::source::{Source, SourceRegistry};
@@ -12,6 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use server::config::OidcConfig;
 use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts, SignIn};
+use sources::builtin::documents::Documents;
 use sources::builtin::email::Email;
 use sources::builtin::files::Files;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
@@ -19,7 +21,7 @@ use sources::mail::{Mailer, Route, Sender, Senders};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
-use sources::workspace::Folders;
+use sources::workspace::{Folders, Places};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,6 +88,8 @@ pub(crate) struct Home {
     starts: Arc<AtomicU64>,
     /// The real source `files`, if a test needs it beside the fake source.
     files: Option<Arc<Files>>,
+    /// The workspaces of the real source `documents`, if a test needs it, and `builtin` with it.
+    documents: Option<Arc<Places>>,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
     /// The hosts that sources and connections may reach.
@@ -191,6 +195,7 @@ impl Home {
             folder,
             starts: Arc::default(),
             files: None,
+            documents: None,
             key_wait_ms,
             hosts,
             energy: None,
@@ -223,6 +228,12 @@ impl Home {
         self.files = Some(Arc::new(Files::open(folders, Arc::new(SeededRandom::new(5))).unwrap()));
         self
     }
+
+    fn with_documents(mut self) -> Self {
+        let folders = Folders::below(self.folder.path());
+        self.documents = Some(Arc::new(Places::open(folders, Arc::new(SeededRandom::new(5)), &Faults::default()).unwrap()));
+        self
+    }
 }
 
 const HARDLY_LIMITED: RateLimits = RateLimits { session: 10_000, person: None, space: None };
@@ -244,6 +255,12 @@ impl TestServer {
     /// A server with the real `files` beside the fake source.
     pub(crate) async fn start_with_files(kind: Kind) -> Self {
         let home = Home::new(kind).await.with_files();
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server with the real `documents` and `builtin` beside the fake source.
+    pub(crate) async fn start_with_documents(kind: Kind) -> Self {
+        let home = Home::new(kind).await.with_documents();
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -365,6 +382,10 @@ impl TestServer {
         let registry = FakeRegistry::default();
         let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
+        if let Some(places) = home.documents.clone() {
+            sources.push(Arc::new(Documents::on(places, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap()));
+            sources.push(Arc::new(runs::Builtin::new().unwrap()));
+        }
         let networks = vec!["127.0.0.1/32".parse().unwrap()];
         let allowed =
             ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone(), mailer: Arc::clone(&home.mailer) };

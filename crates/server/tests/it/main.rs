@@ -21,6 +21,7 @@ mod compat_examples;
 mod connections;
 mod consents;
 mod declared;
+mod documents;
 mod drift;
 mod effects;
 mod email;

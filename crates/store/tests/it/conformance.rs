@@ -5,6 +5,7 @@ mod batches;
 mod bus;
 mod channels;
 mod connections;
+pub(crate) mod documents;
 mod events;
 mod grants;
 mod hard_cases;

@@ -1,6 +1,6 @@
 //! No org ever reads or changes rows of another. Each function is called with every id of the other org, and must return none of its data.
 
-use crate::conformance::automations;
+use crate::conformance::{automations, documents};
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
 use countersign_core::automation::{Automation, AutomationStatus, FiringReason};
 use countersign_core::batch::BatchStatus;
@@ -18,6 +18,7 @@ use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{ClaimRef, GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
+use countersign_core::ports::documents::{ChangedDocuments, DocumentChange, DocumentChanges, DocumentQuery};
 use countersign_core::ports::events::{Cause, Origin};
 use countersign_core::ports::runs::{
     Fired, FiredGathering, Gather, Gathered, GatheredEvent, Gathering, Lease, NewFiring, Occasion, ReserveBudget, Reserved, SavedRun, Then,
@@ -25,7 +26,7 @@ use countersign_core::ports::runs::{
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines,
+    AddedSources, Automations, Batches, Breakers, Claims, Definitions, Documents, EventBus, EventFeed, Invocations, KeptConnections, Lines,
     Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
@@ -34,18 +35,18 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Amount, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId,
-    GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId,
-    SpaceId, Status,
+    Action, ActionId, Amount, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DocumentId,
+    DraftId, GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session,
+    SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter, GrantFilter,
-    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter,
-    SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
+    Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, DocumentFilter, FiringFilter,
+    GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret,
+    RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -77,6 +78,7 @@ struct Full {
     batch: Batch,
     automation: Automation,
     draft: DraftId,
+    document: DocumentId,
     /// Its run is leased.
     lease: Lease,
     gathering: Gathering,
@@ -272,10 +274,16 @@ async fn full(world: &World, name: &str) -> Full {
     let most = Amount::from_millionths(1).unwrap();
     let reserve = ReserveBudget { lease: lease.clone(), key: name.into(), most, cap: Amount::MAX };
     assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Done));
+    let (title, text) = (format!("document of {name}"), format!("text of {name}"));
+    let imported = documents::addition(&tenant, Some("shared.md"), documents::state(&title, &text, &["shared"]));
+    let document = imported.id.clone();
+    let added = store.change_documents(documents::changes(&tenant, vec![imported], &[&text])).await;
+    assert_eq!(added, Ok(ChangedDocuments::Done), "files are the org's own");
     Full {
         automation,
         gathering,
         draft,
+        document,
         lease,
         pending: keyed,
         running,
@@ -524,6 +532,13 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_runs: store.list_runs(org, &RunFilter::default(), &all).await.unwrap();
         list_steps: store.list_steps(org, &theirs.lease.run).await.unwrap();
         find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
+        find_document: store.find_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
+        read_document: store.read_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
+        find_document_of_org: store.find_document_of_org(org, &theirs.document).await.unwrap();
+        list_imported: store.list_imported(org, &theirs.tenant.space, "").await.unwrap();
+        search_documents: store.search_documents(org, &theirs.tenant.space, &found_by("document")).await.unwrap();
+        search_documents: store.search_documents(org, &ours.tenant.space, &found_by("document")).await.unwrap();
+        list_documents: store.list_documents(org, &DocumentFilter::default(), &all).await.unwrap();
         authenticate: store.authenticate(&ours.tenant.owner_token).await.unwrap();
     }
     let mut export = store.export(org).await.unwrap();
@@ -531,6 +546,10 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         found.push(("export", line.unwrap()));
     }
     found
+}
+
+fn found_by(word: &str) -> DocumentQuery {
+    DocumentQuery { words: vec![word.to_owned()], limit: 10, ..DocumentQuery::default() }
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
@@ -581,8 +600,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 122] = [
+const WRITES: [&str; 124] = [
     "hold_group",
+    "change_documents",
+    "forget_documents",
     "pass_events",
     "save_automation",
     "set_automation_status",
@@ -747,6 +768,9 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_automation_definition",
         "find_trigger",
         "find_draft",
+        "find_document",
+        "read_document",
+        "find_document_of_org",
         "find_run",
         "find_event",
         "find_event_by_id",
@@ -795,6 +819,9 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.batch.id.as_str(),
         theirs.automation.id.as_str(),
         theirs.draft.as_str(),
+        theirs.document.as_str(),
+        "document of theirs",
+        "text of theirs",
         theirs.lease.run.as_str(),
         "automation of theirs",
         "draft of theirs",
@@ -1015,6 +1042,15 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     store.give_back(lease).await.unwrap();
     assert_eq!(store.wake_run(org, &theirs.pending.id).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
+    let found = store.find_document(&theirs.tenant.org, &theirs.tenant.space, &theirs.document).await.unwrap().unwrap();
+    let taken = documents::state("taken", "text of theirs", &[]);
+    let change = DocumentChange { id: theirs.document.clone(), path: found.path, before: Some(found.state), after: Some(taken) };
+    for space in [&ours.tenant.space, &theirs.tenant.space] {
+        let changes =
+            DocumentChanges { space: space.clone(), ..documents::changes(&ours.tenant, vec![change.clone()], &["text of theirs"]) };
+        assert_eq!(store.change_documents(changes).await, Ok(ChangedDocuments::Conflict(theirs.document.clone())));
+    }
+    assert_eq!(store.forget_documents(org).await, Ok(0));
 }
 
 async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {

@@ -8,6 +8,7 @@ use api::automation::{AutomationView, DraftView};
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
 use api::connection::ConnectionView;
+use api::document::DocumentView;
 use api::event::{DeadLetterView, GroupView};
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
@@ -63,6 +64,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("automation", all::<AutomationView>()),
     ("draft", all::<DraftView>()),
     ("run", all::<RunView>()),
+    ("document", all::<DocumentView>()),
     ("session", all::<SessionView>()),
     ("space", all::<SpaceView>()),
     ("from", all::<SpaceView>()),
