@@ -130,6 +130,8 @@ prefixed_id! {
     FiringId = "fir_";
     /// One execution of an automation's plan.
     RunId = "run_";
+    /// Bytes that a call or a run made.
+    ArtifactId = "art_";
 }
 
 fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {
