@@ -142,6 +142,13 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("run_leases", "run_id, org_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
     ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),
     ("whole_results", "org_id, invocation_id, session_id, result", "org_id, invocation_id"),
+    // The bytes are no rows: where they are is copied by itself.
+    (
+        "artifacts",
+        "org_id, id, space_id, session_id, owner_id, run_id, invocation_id, name, kind, media_type, size, sha256, retention, visibility, \
+         created_at, expires_at, quarantined_at, quarantined_by, removed_at",
+        "org_id, id",
+    ),
 ];
 
 #[derive(Serialize, Deserialize)]

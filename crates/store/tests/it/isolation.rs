@@ -1,6 +1,6 @@
 //! No org ever reads or changes rows of another. Each function is called with every id of the other org, and must return none of its data.
 
-use crate::conformance::automations;
+use crate::conformance::{artifacts, automations};
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
 use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::batch::BatchStatus;
@@ -23,7 +23,7 @@ use countersign_core::ports::runs::{Fired, Lease, NewFiring, Occasion, SavedRun,
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines,
+    AddedSources, Artifacts, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines,
     Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
@@ -32,18 +32,18 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId,
-    Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId,
-    Status,
+    Action, ActionId, ArtifactId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId,
+    GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId,
+    SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter, GrantFilter,
-    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter,
-    SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
+    Added, AddedChannel, ArtifactFilter, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter,
+    GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret,
+    RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -77,6 +77,7 @@ struct Full {
     draft: DraftId,
     /// Its run is leased.
     lease: Lease,
+    artifact: ArtifactId,
 }
 
 const KEY: &str = "order-7";
@@ -261,7 +262,9 @@ async fn full(world: &World, name: &str) -> Full {
     let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
     assert!(matches!(fired, Fired::New(_)));
     let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
+    let artifact = store.add_artifact(artifacts::new(&tenant, &format!("artifact of {name}"))).await.unwrap().id;
     Full {
+        artifact,
         automation,
         draft,
         lease,
@@ -508,6 +511,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
         list_runs: store.list_runs(org, &RunFilter::default(), &all).await.unwrap();
         list_steps: store.list_steps(org, &theirs.lease.run).await.unwrap();
+        find_artifact: store.find_artifact(org, &theirs.artifact).await.unwrap();
+        list_artifacts: store.list_artifacts(org, &ArtifactFilter::default(), &all).await.unwrap();
+        list_expired_artifacts: store.list_expired_artifacts(org, 10).await.unwrap();
         find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
         authenticate: store.authenticate(&ours.tenant.owner_token).await.unwrap();
     }
@@ -563,7 +569,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 117] = [
+const WRITES: [&str; 120] = [
+    "add_artifact",
+    "forget_artifact",
+    "quarantine_artifact",
     "pass_events",
     "save_automation",
     "set_automation_status",
@@ -725,6 +734,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_trigger",
         "find_draft",
         "find_run",
+        "find_artifact",
         "find_event",
         "find_event_by_id",
         "find_event_group",
@@ -773,6 +783,8 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.automation.id.as_str(),
         theirs.draft.as_str(),
         theirs.lease.run.as_str(),
+        theirs.artifact.as_str(),
+        "artifact of theirs",
         "automation of theirs",
         "draft of theirs",
         "canary of theirs",
@@ -982,6 +994,8 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     store.give_back(lease).await.unwrap();
     assert_eq!(store.wake_run(org, &theirs.pending.id).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
+    assert_eq!(store.quarantine_artifact(org, &theirs.artifact, &ours.tenant.person()).await, Ok(None));
+    store.forget_artifact(org, &theirs.artifact).await.unwrap();
 }
 
 async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {
