@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod artifacts;
 mod automations;
 mod body;
 mod batches;
@@ -261,6 +262,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::rerun))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(artifacts::show))
+        .routes(routes!(artifacts::link))
+        .routes(routes!(artifacts::quarantine))
+        .routes(routes!(artifacts::download))
         .routes(routes!(automations::automation_schema))
         .routes(routes!(automations::filter_schema))
         .routes(routes!(sources::list, sources::add))

@@ -19,7 +19,7 @@ use std::time::Duration;
 const RETRIES: usize = 3;
 
 /// A bucket, and who we are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Bucket {
     pub name: String,
     /// What every key begins with; empty: nothing.
@@ -36,14 +36,6 @@ pub struct BucketLogin {
     pub access_key_id: String,
     pub secret_access_key: Secret<String>,
 }
-
-impl PartialEq for BucketLogin {
-    fn eq(&self, other: &Self) -> bool {
-        self.access_key_id == other.access_key_id && self.secret_access_key.expose() == other.secret_access_key.expose()
-    }
-}
-
-impl Eq for BucketLogin {}
 
 /// The place of all artifacts.
 #[derive(Debug)]
@@ -85,6 +77,8 @@ impl ObjectBlobs {
         let retry =
             RetryConfig { max_retries: RETRIES, retry_timeout: Duration::from_secs(BLOB_REQUEST_SECONDS), ..RetryConfig::default() };
         let client = client(is_plain).map_err(|error| unusable(error.to_string()))?;
+        // Not every server that speaks S3 knows the request that removes many keys at once.
+        let builder = builder.with_disable_bulk_delete(true);
         let built = builder.with_bucket_name(name.clone()).with_retry(retry).with_http_connector(Connector(client)).build();
         Ok(Self { store: Arc::new(built.map_err(|error| unusable(error.to_string()))?), prefix })
     }

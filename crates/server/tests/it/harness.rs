@@ -386,6 +386,7 @@ impl TestServer {
                 listings: Arc::new(store.clone()),
                 commands: Some(Arc::new(commands.clone())),
                 energy: home.energy.clone(),
+                blobs: Some(Arc::new(home.blobs.clone())),
                 faults: at.faults(),
             },
             Settings {
