@@ -4,7 +4,7 @@ use super::{Error, must, must_be_person, must_read_session, sight};
 use crate::App;
 use countersign_core::artifact::{Artifact, Visibility};
 use countersign_core::keyring::Keyring;
-use countersign_core::ports::{Artifacts, Claims};
+use countersign_core::ports::{Artifacts, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{ArtifactId, Digest, Principal, RunId, SpaceId, Timestamp};
 use std::collections::BTreeSet;

@@ -4,6 +4,7 @@
 use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
+use api::artifact::ArtifactView;
 use api::automation::{AutomationView, DraftView};
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
@@ -63,6 +64,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("automation", all::<AutomationView>()),
     ("draft", all::<DraftView>()),
     ("run", all::<RunView>()),
+    ("artifact", all::<ArtifactView>()),
     ("session", all::<SessionView>()),
     ("space", all::<SpaceView>()),
     ("from", all::<SpaceView>()),
