@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
-use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, SeededRandom};
+use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, MemoryBlobs, SeededRandom};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -99,6 +99,8 @@ pub(crate) struct Home {
     slack_api_url: Option<String>,
     /// Where people sign in.
     oidc: Option<OidcConfig>,
+    /// The bytes of artifacts.
+    pub(crate) blobs: MemoryBlobs,
 }
 
 pub(crate) struct TestServer {
@@ -195,6 +197,7 @@ impl Home {
             sender: None,
             slack_api_url: None,
             oidc: None,
+            blobs: MemoryBlobs::default(),
         }
     }
 
