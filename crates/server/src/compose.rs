@@ -330,7 +330,9 @@ fn blobs(config: &Config, data: &DataDir) -> Result<Arc<dyn Blobs>, Error> {
                     KeySecret::Text(text) => text.clone(),
                     KeySecret::File(path) => {
                         let read = std::fs::read_to_string(path);
-                        let unread = |error| Error::Source(format!("`artifacts`: the file `{}` cannot be read: {error}", path.display()));
+                        let unread = |error: std::io::Error| {
+                            Error::Source(format!("`artifacts`: the file `{}` cannot be read: {error}", path.display()))
+                        };
                         Secret::new(read.map_err(unread)?.trim_end_matches(['\r', '\n']).to_owned())
                     }
                 };

@@ -39,14 +39,15 @@ pub(super) fn take_out(answer: &mut Value) -> Option<Vec<Entry>> {
 
 fn read(at: usize, entry: &Value) -> Entry {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    // A name that cannot be one is not repeated.
-    let name = text("name").filter(|name| name_problem(name).is_none());
+    // A name that cannot be one, or would be redacted, is not repeated.
+    let name = text("name").filter(|name| name_problem(name).is_none() && policy::redact_text(name) == **name);
     let refused = |why: String| (name.map(str::to_owned), why);
     if at >= ARTIFACTS_PER_CALL_MAX {
         return Err(refused(format!("a call makes at most {ARTIFACTS_PER_CALL_MAX} artifacts")));
     }
     let Some(name) = name else {
-        return Err(refused(name_problem(text("name").unwrap_or_default()).unwrap_or_default()));
+        let problem = name_problem(text("name").unwrap_or_default());
+        return Err(refused(problem.unwrap_or_else(|| "its name holds what is redacted".to_owned())));
     };
     let media_type = text("media_type").unwrap_or("application/octet-stream");
     if let Some(problem) = media_type_problem(media_type) {
@@ -228,6 +229,7 @@ mod tests {
         for (entry, why) in [
             (json!({ "text": "x" }), "a name has"),
             (json!({ "name": "../x", "text": "x" }), "a name has"),
+            (json!({ "name": "ghp_0123456789abcdefghijklmnopqrstuvwxyz", "text": "x" }), "redacted"),
             (json!({ "name": "x", "text": "x", "media_type": "text/plain\r\nx: y" }), "a media type"),
             (json!({ "name": "x" }), "either"),
             (json!({ "name": "x", "text": "x", "base64": "AA==" }), "either"),

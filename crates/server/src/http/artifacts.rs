@@ -89,6 +89,7 @@ pub(super) async fn quarantine(
 pub(super) struct DownloadQuery {
     /// When the link ends, in seconds since 1970.
     expires: i64,
+    /// What shows that we made the link.
     signature: String,
 }
 
@@ -117,7 +118,8 @@ pub(super) async fn download(
             Some(token) => Some(token.principal(&app).await?),
             None => visitor.person(&app).await?,
         };
-        let Some(by) = by else { return Ok(needs_login(&visitor, &place.to_string())) };
+        let place = place.path_and_query().map_or("/", |place| place.as_str());
+        let Some(by) = by else { return Ok(needs_login(&visitor, place)) };
         let (found, bytes) = artifacts::open(&app, &by, &artifact, expires, &signature).await?;
         Ok::<_, Refusal>(file(&found, bytes))
     };
