@@ -151,6 +151,23 @@ need_mail() {
     echo "$wanted" >"$mail/installed"
 }
 
+# Sets BUCKET_PYTHON: a Python that has moto, installed once per change of what it is. with-servers.sh starts a server with it that speaks S3.
+need_bucket() {
+    need_interpreters
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    local bucket wanted
+    bucket=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/artifacts" && cd "${CARGO_TARGET_DIR:-target}/clients/artifacts" && pwd)
+    export BUCKET_PYTHON=$bucket/python/bin/python
+    wanted=$(cksum <clients/artifacts/requirements.txt)
+    [ "$(cat "$bucket/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing a server that speaks S3"
+    rm -rf "$bucket/python"
+    python3 -m venv "$bucket/python" &&
+        "$bucket/python/bin/pip" install --quiet --disable-pip-version-check -r clients/artifacts/requirements.txt >&2 ||
+        fail "pip could not install what clients/artifacts asks for"
+    echo "$wanted" >"$bucket/installed"
+}
+
 # Sets ISSUER, the folder where a real issuer is installed, oidc-provider, once per change of what it is; and ISSUER_NODE, which runs its
 # provider.mjs.
 need_issuer() {

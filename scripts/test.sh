@@ -11,6 +11,7 @@ need_web
 need_interpreters
 need_mcp
 need_mail
+need_bucket
 # Before the server: its build takes the web UI in.
 build_web
 lint_while_building

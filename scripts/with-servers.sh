@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # with-servers.sh <command>...: runs a command beside a temporary PostgreSQL and Redis, and stops them however the command ends. The command
-# finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. After need_mail there is a mail server too, in TEST_SMTP_PORTS and TEST_SMTP_SPOOL. Each run
-# has its own servers, ports and folder.
+# finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. After need_mail there is a mail server too, in TEST_SMTP_PORTS and TEST_SMTP_SPOOL; after
+# need_bucket a server that speaks S3, in TEST_S3_ENDPOINT. Each run has its own servers, ports and folder.
 # shellcheck disable=SC2317 # some functions are called by a trap or by their name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,7 @@ main() {
     start_postgres
     start_redis
     [ -z "${MAIL_PYTHON-}" ] || start_mail
+    [ -z "${BUCKET_PYTHON-}" ] || start_bucket
     say "PostgreSQL on port $POSTGRES_PORT and Redis on port $REDIS_PORT are ready"
 
     export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
@@ -120,6 +121,17 @@ start_mail() {
     export TEST_SMTP_PORTS
 }
 
+start_bucket() {
+    "$BUCKET_PYTHON" clients/artifacts/server.py countersign-test >"$folder/bucket.url" 2>"$folder/bucket.log" &
+    bucket_pid=$!
+    while [ ! -s "$folder/bucket.url" ]; do
+        kill -0 "$bucket_pid" 2>/dev/null || fail "the server that speaks S3 did not start: $(tail -n 3 "$folder/bucket.log")"
+        sleep 0.05
+    done
+    TEST_S3_ENDPOINT=$(cat "$folder/bucket.url")
+    export TEST_S3_ENDPOINT
+}
+
 # Tries random ports below the range that the system assigns by itself. The server itself finds out whether a port is free: checking it
 # first would be a race.
 on_a_free_port() {
@@ -149,6 +161,10 @@ stop() {
     if [ -n "${mail_pid-}" ]; then
         kill "$mail_pid" 2>/dev/null || true
         wait "$mail_pid" 2>/dev/null || true
+    fi
+    if [ -n "${bucket_pid-}" ]; then
+        kill "$bucket_pid" 2>/dev/null || true
+        wait "$bucket_pid" 2>/dev/null || true
     fi
     [ -z "${folder-}" ] && return
     # The data is deleted, so the server does not need a clean shutdown.

@@ -64,6 +64,7 @@ fn pipeline(store: &Store, actions: usize) -> Result<Pipeline> {
         listings: Arc::new(store.clone()),
         commands: None,
         energy: None,
+        blobs: None,
         faults: Faults::default(),
     };
     Ok(Pipeline::new(ports, Settings::default()))

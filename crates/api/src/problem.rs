@@ -118,6 +118,7 @@ codes! {
     AutomationPaused = "automation_paused", 409, "The automation is paused";
     AutomationArchived = "automation_archived", 409, "The automation is archived";
     RerunRefused = "rerun_refused", 409, "The run cannot be run again from there";
+    ArtifactQuarantined = "artifact_quarantined", 409, "The artifact is in quarantine";
     MasterKeyChanging = "master_key_changing", 409, "The master key is being replaced";
     MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";

@@ -61,7 +61,8 @@ pub struct RunView {
     pub trigger_type: TriggerType,
     pub firing_id: String,
     pub inputs: Value,
-    /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names.
+    /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
+    /// 64 KB only `{"artifact_id": …}`.
     pub output: Option<Value>,
     pub error: Option<RunErrorView>,
     /// Whether `on_failure` failed too.
@@ -161,7 +162,11 @@ pub struct StepView {
     pub invocation_id: Option<String>,
     /// Where the receipt of its call stands.
     pub receipt: Option<ReceiptRefView>,
+    /// Null where it is an artifact.
     pub output: Option<Value>,
+    /// The artifact that is its output, because it is longer than 64 KB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_id: Option<String>,
     pub error: Option<RunErrorView>,
     /// The run that it was taken from, if it was not made in this one.
     pub copied_from: Option<String>,
@@ -180,6 +185,7 @@ impl StepView {
             invocation_id: step.invocation.map(|invocation| invocation.to_string()),
             receipt,
             output: step.output,
+            artifact_id: step.artifact.map(|artifact| artifact.to_string()),
             error: step.failure.map(RunErrorView::from),
             copied_from: step.copied_from.map(|run| run.to_string()),
             started_at: step.started_at,

@@ -7,9 +7,9 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, actions::Actions, answer, automation::Automation, backup, batch::Batch, breaker::Breaker, canary::Canary,
-    channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo, doctor, document::Document,
-    event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
+    action::Action, actions::Actions, answer, artifact::Artifact, automation::Automation, backup, batch::Batch, breaker::Breaker,
+    canary::Canary, channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo, doctor,
+    document::Document, event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
     kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org, package::Package,
     policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, secret::Secret, serve, session::Session, show, snooze,
     source::Source, space::Space, token::Token, trigger::Trigger, user::User, worker,
@@ -179,6 +179,9 @@ pub(crate) enum Command {
     /// List, follow, cancel and repeat runs of automations
     #[command(subcommand)]
     Run(RunCommand),
+    /// List and save what calls and runs made beside their results
+    #[command(subcommand)]
+    Artifact(Artifact),
 
     /// List and show documents: the texts that spaces keep
     #[command(subcommand)]

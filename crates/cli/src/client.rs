@@ -191,6 +191,18 @@ impl Client {
         Ok(Pieces { response })
     }
 
+    /// The bytes behind a link of the server, a path with a query, which are read in pieces.
+    pub(crate) async fn linked(&self, link: &str) -> Result<Pieces, Failure> {
+        let (path, query) = link.split_once('?').unwrap_or((link, ""));
+        let path: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let query: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let response = self.send(self.at(Method::GET, &path)?.query(&query), Effect::None).await?;
+        if !response.status().is_success() {
+            return Err(self.refused(problem(response).await));
+        }
+        Ok(Pieces { response })
+    }
+
     /// The server's time, from its `Date` header; `None` if it sends none.
     pub(crate) async fn date(&self) -> Result<Option<String>, Failure> {
         let request = self.request(Method::GET, &["openapi.json"])?.timeout(Duration::from_secs(3 * CONNECT_SECONDS));

@@ -4,6 +4,7 @@
 pub(crate) mod action;
 pub(crate) mod actions;
 pub(crate) mod answer;
+pub(crate) mod artifact;
 pub(crate) mod automation;
 pub(crate) mod backup;
 pub(crate) mod batch;

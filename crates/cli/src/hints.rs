@@ -149,6 +149,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
             Some("see how yours differs with `countersign automation diff -f FILE`, then decide whether to apply it")
         }
         Code::RerunRefused => Some("see its steps with `countersign run show RUN`, or run all of it again"),
+        Code::ArtifactQuarantined => Some("see who put it there with `countersign artifact show ARTIFACT`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed

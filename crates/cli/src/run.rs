@@ -117,6 +117,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Firing(firing) => firing.run(&setting.client()?, setting.terminal).await,
         Command::Run(run) => run.run(&setting.client()?, setting.terminal).await,
         Command::Document(document) => document.run(&setting.client()?, setting.terminal).await,
+        Command::Artifact(artifact) => artifact.run(&setting.client()?, setting.terminal).await,
         Command::Receipt(receipt) => receipt.run(setting).await,
         Command::Key(key) => key.run(setting).await,
         Command::KillSwitch(kill_switch) => kill_switch.run(&setting.client()?, setting.terminal).await,

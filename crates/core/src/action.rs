@@ -391,6 +391,9 @@ pub struct Action {
     /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Whether the member `artifacts` of its result is kept apart, as artifacts. Of any other action it is a member like the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub produces_artifacts: bool,
 }
 
 impl Action {
@@ -422,6 +425,7 @@ impl Action {
             server_sha256: None,
             guide_sha256: None,
             hosts: Vec::new(),
+            produces_artifacts: false,
         }
     }
 

@@ -132,6 +132,8 @@ prefixed_id! {
     RunId = "run_";
     /// A text that a space keeps for its calls to look for.
     DocumentId = "doc_";
+    /// Bytes that a call or a run made.
+    ArtifactId = "art_";
 }
 
 fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {

@@ -1,6 +1,7 @@
 //! All ports of the store that the pipeline uses, as one trait.
 
 pub use crate::ports::Error;
+pub use crate::ports::artifacts::NewArtifact;
 pub use crate::ports::batches::{EndBatch, NewBatch, OpenedBatch};
 pub use crate::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wording};
 pub use crate::ports::events::EventDraft;
@@ -12,15 +13,18 @@ pub use crate::ports::lines::{AskedAgain, Joined, NewLine};
 pub use crate::ports::principals::{LinkMaker, NewLink};
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};
-use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Lines, Principals, Quarantines, Rules, Sessions};
+use crate::ports::{
+    Artifacts, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Lines, Principals, Quarantines, Rules, Sessions,
+};
 
 /// Everything the pipeline asks of the store.
 pub trait Ledger:
-    Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions
+    Artifacts + Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions
 {
 }
 
-impl<T: Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions> Ledger
-    for T
+impl<
+    T: Artifacts + Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions,
+> Ledger for T
 {
 }

@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod amount;
+pub mod artifact;
 pub mod automation;
 pub mod batch;
 pub mod breaker;
@@ -55,9 +56,9 @@ pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DocumentId, DraftId,
-    EventId, FiringId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId,
-    SpaceId, TokenId, UserId,
+    ApprovalId, ArtifactId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DocumentId,
+    DraftId, EventId, FiringId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId,
+    SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

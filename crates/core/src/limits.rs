@@ -680,8 +680,27 @@ pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
 pub const CHAIN_DEPTH_MAX: usize = 10;
+/// Bytes of a step's output as JSON that its record keeps; a longer one becomes an artifact.
+pub const STEP_OUTPUT_KEPT_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a step's output as JSON; a longer one fails the step with `step_output_too_large`.
 pub const STEP_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one artifact; of a larger one the result says that it was not kept.
+pub const ARTIFACT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Artifacts of one call; those beyond are not kept, and the result says so.
+pub const ARTIFACTS_PER_CALL_MAX: usize = 16;
+/// Characters of an artifact's name and of its media type; one with a longer name is not kept, and the result says so.
+pub const ARTIFACT_NAME_CHARS_MAX: usize = 200;
+pub const ARTIFACT_MEDIA_TYPE_CHARS_MAX: usize = 127;
+/// How long an artifact is kept that is `transient`, and one of which nothing is said.
+pub const ARTIFACT_TRANSIENT_SECONDS: u64 = 24 * 60 * 60;
+pub const ARTIFACT_DEFAULT_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// How long a link to an artifact opens it, at most and by default; more is refused with `invalid_request`.
+pub const ARTIFACT_LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
+pub const ARTIFACT_LINK_SECONDS_DEFAULT: u64 = 15 * 60;
+/// How long one request to where artifacts are kept may take, with its retries; then it has failed, and is safe to repeat.
+pub const BLOB_REQUEST_SECONDS: u64 = 30;
+/// Artifacts of an org that one sweep removes; the rest goes with the next.
+pub const ARTIFACTS_SWEPT_MAX: u32 = 10_000;
 /// Bytes of an automation's definition, and how deep it may be nested; a larger one is refused with `definition_too_large`.
 pub const DEFINITION_BYTES_MAX: usize = 256 * 1024;
 pub const DEFINITION_DEPTH_MAX: usize = 32;

@@ -1,8 +1,10 @@
 //! The ports to the store: one trait for each group of requests, with its types.
 //! Every write is one transaction: it happens completely and durably, or not at all.
 
+pub mod artifacts;
 pub mod automations;
 pub mod batches;
+pub mod blobs;
 pub mod breakers;
 pub mod bus;
 pub mod claims;
@@ -20,8 +22,10 @@ pub mod secrets;
 pub mod sessions;
 pub mod sources;
 
+pub use artifacts::Artifacts;
 pub use automations::Automations;
 pub use batches::Batches;
+pub use blobs::Blobs;
 pub use breakers::Breakers;
 pub use bus::EventBus;
 pub use claims::Claims;

@@ -2,7 +2,7 @@
 
 use crate::automation::TriggerType;
 use crate::invocation::Failure;
-use crate::{AutomationId, Digest, FiringId, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
+use crate::{ArtifactId, AutomationId, Digest, FiringId, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -192,12 +192,25 @@ pub struct StepRecord {
     pub action: String,
     pub status: StepStatus,
     pub invocation: Option<InvocationId>,
+    /// Absent where it is an artifact.
     pub output: Option<Value>,
+    /// The artifact that is its output, because it is too long to stand here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<ArtifactId>,
     pub failure: Option<Failure>,
     /// The run that it was taken from, if it was not made in this one.
     pub copied_from: Option<RunId>,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
+}
+
+impl StepRecord {
+    /// As it is saved: without an output that is an artifact.
+    #[must_use]
+    pub fn without_artifact_output(self) -> Self {
+        let output = if self.artifact.is_some() { None } else { self.output };
+        Self { output, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod answers;
 mod recovery;
 mod told;
 mod callers;
+mod artifacts;
 
 pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reason};
 pub use answers::doubt::Settlement;
@@ -42,4 +43,4 @@ pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
 pub use told::{may_read_entries, told_to};
-pub use walk::{Missed, NearGrant, Ports, RewardWeights, Settings, count_conflict, is_truncated};
+pub use walk::{Made, Missed, NearGrant, Ports, RewardWeights, Settings, count_conflict, is_truncated};

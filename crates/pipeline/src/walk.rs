@@ -46,6 +46,7 @@ pub(crate) mod checks;
 pub(crate) mod remedy;
 pub(crate) mod unverified;
 mod record;
+mod artifacts;
 mod reported;
 pub(crate) mod ending;
 mod claim;
@@ -57,6 +58,7 @@ pub(crate) mod conflict;
 pub(crate) mod span;
 mod watch;
 
+pub use artifacts::Made;
 pub use conflict::count_conflict;
 pub use ground::{Ports, Settings};
 pub use near::{Missed, NearGrant};

@@ -68,6 +68,8 @@ pub fn structural_body(action: &Action) -> String {
         package_sha256: Option<Digest>,
         #[serde(skip_serializing_if = "Option::is_none")]
         server_sha256: Option<Digest>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        produces_artifacts: bool,
     }
     canonical(&Structure {
         id: &action.id,
@@ -83,6 +85,7 @@ pub fn structural_body(action: &Action) -> String {
         profile: action.profile,
         package_sha256: action.package_sha256,
         server_sha256: action.server_sha256,
+        produces_artifacts: action.produces_artifacts,
     })
 }
 

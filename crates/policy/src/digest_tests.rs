@@ -182,6 +182,7 @@ fn words_change_the_text_only_and_what_a_call_does_changes_the_structure() {
         Action { hosts: vec!["example.com".to_owned()], ..before.clone() },
         Action { checks: vec!["read_back".to_owned()], ..before.clone() },
         Action { exempt_from_redaction: vec!["to".to_owned()], ..before.clone() },
+        Action { produces_artifacts: true, ..before.clone() },
     ] {
         assert_ne!(structural(&before), structural(&after), "{after:?}");
         assert_ne!(textual(&before), textual(&after), "{after:?}");

@@ -6,12 +6,13 @@ use crate::program::StepProgram;
 use crate::walk::Walk;
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
+use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::STEP_OUTPUT_BYTES_MAX;
+use countersign_core::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
-use pipeline::{Outcome, Request};
+use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
+use pipeline::{Made, Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
@@ -58,10 +59,38 @@ impl Walk {
                 Err(error) => Ok(End::failed(None, error.code(), error.to_string())),
             },
         };
-        Ok(match taken {
-            Ok(end) => Stepped::Ended(self.record(step, started_at, end)),
-            Err(waits) => waits,
-        })
+        let end = match taken {
+            Ok(end) => end,
+            Err(waits) => return Ok(waits),
+        };
+        match self.keep_long_output(step, &end).await {
+            Ok(artifact) => Ok(Stepped::Ended(self.record(step, started_at, end, artifact))),
+            // The call has ended, and is not made again: the same key finds its outcome.
+            Err(error) if error.is_passing() => Ok(self.again(WaitingFor::Retry, Duration::from_secs(1))),
+            Err(error) => {
+                let end = End::failed(end.invocation, "step_output_lost", format!("its output could not be kept: {error}"));
+                Ok(Stepped::Ended(self.record(step, started_at, end, None)))
+            }
+        }
+    }
+
+    /// Keeps an output that is too long for the record of its step as an artifact.
+    async fn keep_long_output(&self, step: &StepProgram, end: &End) -> Result<Option<ArtifactId>, pipeline::Error> {
+        let pipeline = &self.engine.0.ports.pipeline;
+        let Some(output) = end.output.as_ref().filter(|_| pipeline.keeps_artifacts()) else { return Ok(None) };
+        let text = output.to_string();
+        if text.len() <= STEP_OUTPUT_KEPT_BYTES_MAX {
+            return Ok(None);
+        }
+        let made = Made {
+            name: format!("{}.json", step.definition.step_id),
+            media_type: "application/json".to_owned(),
+            retention: ArtifactRetention::Default,
+            visibility: Visibility::Space,
+            bytes: text.into_bytes(),
+        };
+        let whose = (&self.run.org, &self.run.space, &self.run.session);
+        Ok(Some(pipeline.keep_artifact(whose, end.invocation.as_ref(), made).await?.id))
     }
 
     /// The params of the call, or `None` if the step is not to run.
@@ -263,7 +292,7 @@ impl Walk {
         Ok(Ok(End::failed(None, &failure.code, failure.message)))
     }
 
-    fn record(&self, step: &StepProgram, started_at: Timestamp, end: End) -> StepRecord {
+    fn record(&self, step: &StepProgram, started_at: Timestamp, end: End, artifact: Option<ArtifactId>) -> StepRecord {
         let End { status, invocation, output, failure } = end;
         StepRecord {
             phase: self.run.phase,
@@ -273,6 +302,7 @@ impl Walk {
             status,
             invocation,
             output,
+            artifact,
             failure,
             copied_from: None,
             started_at,

@@ -10,8 +10,8 @@ use countersign_core::invocation::Failure;
 use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Principal, PrincipalId, Timestamp};
-use serde_json::{Map, Value};
+use countersign_core::{ArtifactId, Principal, PrincipalId, Timestamp, ports};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -133,10 +133,29 @@ impl Engine {
             began: Instant::now(),
             steps: Vec::new(),
         };
-        for step in steps {
+        for mut step in steps {
+            if let (None, Some(artifact)) = (&step.output, step.artifact.clone()) {
+                let Some(output) = self.read_output(&walk.run, &artifact).await? else {
+                    let why = format!("the output of step `{}` was an artifact, which is gone", step.step_id);
+                    self.end_at_once(walk.lease, walk.run, "step_output_gone", &why).await?;
+                    return Ok(None);
+                };
+                step.output = Some(output);
+            }
             walk.note(step);
         }
         Ok(Some(walk))
+    }
+
+    /// The output of a step that is an artifact; `None` if it is gone.
+    async fn read_output(&self, run: &Run, artifact: &ArtifactId) -> Result<Option<Value>, Error> {
+        let Some(found) = self.ledger().find_artifact(&run.org, artifact).await? else { return Ok(None) };
+        // A person took it away from everybody.
+        if found.quarantined_at.is_some() {
+            return Ok(None);
+        }
+        let bytes = self.0.ports.pipeline.read_artifact(&found).await.map_err(unread)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     async fn end_at_once(&self, lease: Lease, mut run: Run, code: &str, why: &str) -> Result<(), Error> {
@@ -178,7 +197,7 @@ impl Walk {
                     self.run.waiting_for = None;
                     self.run.attempts = 0;
                     self.run.step += 1;
-                    self.unsaved.push(record.clone());
+                    self.unsaved.push(record.clone().without_artifact_output());
                     self.note(record);
                     if let Some(failure) = failure
                         && !self.fail(&step.definition.step_id, failure)
@@ -285,13 +304,17 @@ impl Walk {
         Ok(())
     }
 
-    /// The output of the step that the definition names, or of the last one that succeeded.
+    /// The output of the step that the definition names, or of the last one that succeeded; or where it is, if it is long.
     fn output(&self) -> Option<Value> {
         let from = self.program.definition.execution.output_from.as_deref();
         let is_it = |step: &&StepRecord| {
             step.phase == Phase::Plan && step.status == StepStatus::Succeeded && from.is_none_or(|from| from == step.step_id)
         };
-        self.steps.iter().rev().find(is_it).and_then(|step| step.output.clone())
+        let step = self.steps.iter().rev().find(is_it)?;
+        match &step.artifact {
+            Some(artifact) => Some(json!({ "artifact_id": artifact })),
+            None => step.output.clone(),
+        }
     }
 
     async fn park(&mut self, due_at: Option<Timestamp>) -> Result<(), Error> {
@@ -321,4 +344,12 @@ impl Walk {
         let until = Timestamp::from_micros(self.engine.now().as_micros().saturating_add(after_micros));
         Waits { waiting_for, invocation: None, until: Some(until), attempts: self.run.attempts }
     }
+}
+
+/// Reading an artifact fails by the store or by where its bytes are.
+fn unread(error: pipeline::Error) -> Error {
+    if let pipeline::Error::Store(error) = &error {
+        return Error::Store(error.clone());
+    }
+    Error::Store(ports::Error::Unavailable { message: error.to_string() })
 }

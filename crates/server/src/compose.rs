@@ -1,7 +1,7 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
 use crate::added_sources::{AddedConfig, AddedRegistry};
-use crate::config::{Config, EmailSender};
+use crate::config::{Config, EmailSender, KeySecret};
 use crate::data_dir::{self, DataDir, HeldData};
 use crate::energy::{POWERCAP, Rapl};
 use crate::followed::Followed;
@@ -21,11 +21,13 @@ use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
+use countersign_core::ports::Blobs;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random, Secret};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
+use sources::blobs::{Bucket, BucketLogin, ObjectBlobs};
 use sources::builtin::email::Email;
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
@@ -239,6 +241,7 @@ pub(crate) async fn compose(
             listings: Arc::new(store.clone()),
             commands: Some(Arc::clone(&homes) as Arc<dyn Commands>),
             energy: Rapl::open(Path::new(POWERCAP)).map(|rapl| Arc::new(rapl) as Arc<dyn Energy>),
+            blobs: Some(blobs(config, data)?),
             faults,
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
@@ -317,6 +320,36 @@ async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Rate
         None => Arc::new(MemoryLimiter::new(config.invocations_per_minute, Arc::clone(clock))),
         Some(url) => Arc::new(RedisLimiter::connect(url, config.invocations_per_minute).await.map_err(Error::Limiter)?),
     })
+}
+
+/// Where the bytes of artifacts are.
+fn blobs(config: &Config, data: &DataDir) -> Result<Arc<dyn Blobs>, Error> {
+    let opened = match &config.artifacts.bucket {
+        None => ObjectBlobs::in_folder(&data_dir::artifacts_below(data.path())),
+        Some(bucket) => {
+            let login = bucket.login.as_ref().map(|key| {
+                let secret_access_key = match &key.secret {
+                    KeySecret::Text(text) => text.clone(),
+                    KeySecret::File(path) => {
+                        let read = std::fs::read_to_string(path);
+                        let unread = |error: std::io::Error| {
+                            Error::Source(format!("`artifacts`: the file `{}` cannot be read: {error}", path.display()))
+                        };
+                        Secret::new(read.map_err(unread)?.trim_end_matches(['\r', '\n']).to_owned())
+                    }
+                };
+                Ok::<_, Error>(BucketLogin { access_key_id: key.id.clone(), secret_access_key })
+            });
+            ObjectBlobs::in_bucket(Bucket {
+                name: bucket.name.clone(),
+                prefix: bucket.prefix.clone(),
+                endpoint: bucket.endpoint.clone(),
+                region: bucket.region.clone(),
+                login: login.transpose()?,
+            })
+        }
+    };
+    Ok(Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?))
 }
 
 /// The builtin sources that keep no state of an org.

@@ -1,15 +1,18 @@
 //! The operator's settings: flags, then environment, then file, then defaults. An unknown key is an error, so that a typo is noticed at
 //! once.
 
+mod artifacts;
 mod email;
 mod oidc;
 mod workers;
 
+pub use artifacts::{ArtifactsConfig, BucketConfig, BucketKey, KeySecret};
 pub use email::{EmailConfig, EmailLogin, EmailSender};
 pub use oidc::{ClientSecret, OidcConfig};
 pub use workers::Workers;
 
 use crate::tls::TlsFiles;
+use artifacts::ArtifactsSection;
 use countersign_core::limiter::RateLimits;
 use countersign_core::limits;
 use email::EmailSection;
@@ -82,6 +85,8 @@ pub struct Config {
     pub oidc: Option<OidcConfig>,
     /// How many runs of automations this server works on at once.
     pub workers: Workers,
+    /// Where artifacts are kept.
+    pub artifacts: ArtifactsConfig,
 }
 
 /// A header in which a proxy says who asked it, and for what.
@@ -183,6 +188,8 @@ struct File {
     oidc: OidcSection,
     #[serde(default)]
     workers: WorkersSection,
+    #[serde(default)]
+    artifacts: ArtifactsSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -255,6 +262,7 @@ impl Config {
             email: env.email.or(file.email).read()?,
             oidc: env.oidc.or(file.oidc).read()?,
             workers: env.workers.or(file.workers).read()?,
+            artifacts: env.artifacts.or(file.artifacts).read()?,
             data,
         })
     }
@@ -297,6 +305,7 @@ struct Environment {
     email: EmailSection,
     oidc: OidcSection,
     workers: WorkersSection,
+    artifacts: ArtifactsSection,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -396,10 +405,11 @@ impl Environment {
                     let items = list();
                     read.oidc.take(of_oidc, value, items)?;
                 }
+                of_artifacts if artifacts::VARIABLES.contains(&of_artifacts) => read.artifacts.take(of_artifacts, value),
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
-                    let known =
-                        VARIABLES.iter().chain(oidc::VARIABLES).map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
+                    let all = VARIABLES.iter().chain(oidc::VARIABLES).chain(artifacts::VARIABLES);
+                    let known = all.map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
                     return Err(ConfigError::UnknownVariable { name, known });
                 }
             }

@@ -188,6 +188,39 @@ fn each_queue_has_its_own_workers() {
 }
 
 #[test]
+fn artifacts_are_in_the_data_folder_or_in_a_bucket_that_is_said_whole() {
+    assert!(load(Flags::default(), &[]).unwrap().artifacts.bucket.is_none());
+    let named = [
+        ("COUNTERSIGN_ARTIFACTS_URL", "s3://reports.example/countersign/one/"),
+        ("COUNTERSIGN_ARTIFACTS_ENDPOINT", "http://127.0.0.1:9000/"),
+        ("COUNTERSIGN_ARTIFACTS_ACCESS_KEY_ID", "key"),
+        ("COUNTERSIGN_ARTIFACTS_SECRET_ACCESS_KEY", "canary-7731"),
+    ];
+    let bucket = load(Flags::default(), &named).unwrap().artifacts.bucket.unwrap();
+    assert_eq!((bucket.name.as_str(), bucket.prefix.as_str()), ("reports.example", "countersign/one"));
+    assert_eq!(bucket.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
+    assert!(matches!(bucket.login.as_ref().unwrap().secret, KeySecret::Text(_)));
+    assert!(!format!("{bucket:?}").contains("7731"));
+    for (env, words) in [
+        (vec![("COUNTERSIGN_ARTIFACTS_URL", "https://bucket.example.com")], "`s3://bucket/prefix`"),
+        (vec![("COUNTERSIGN_ARTIFACTS_URL", "s3://a")], "3 to 63"),
+        (vec![("COUNTERSIGN_ARTIFACTS_URL", "s3://bucket/../x")], "a prefix has"),
+        (vec![("COUNTERSIGN_ARTIFACTS_ENDPOINT", "http://127.0.0.1:9000")], "`artifacts.url`"),
+        (named[..3].to_vec(), "`artifacts.access_key_id`"),
+    ] {
+        let error = load(Flags::default(), &env).unwrap_err().to_string();
+        assert!(error.contains(words), "{env:?}: {error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    std::fs::write(&file, "[artifacts]\nurl = \"s3://bucket\"\nregion = \"eu-central-1\"\n").unwrap();
+    let bucket = load(Flags { config: Some(file.clone()), ..Flags::default() }, &[]).unwrap().artifacts.bucket.unwrap();
+    assert_eq!((bucket.name.as_str(), bucket.prefix.as_str(), bucket.region.as_deref()), ("bucket", "", Some("eu-central-1")));
+    std::fs::write(&file, "[artifacts]\nurl = \"s3://bucket\"\nsecret_access_key = \"in the file\"\n").unwrap();
+    assert!(load(Flags { config: Some(file), ..Flags::default() }, &[]).is_err(), "a file of settings is no place for a secret");
+}
+
+#[test]
 fn mail_goes_through_the_server_that_is_named_and_a_password_over_tls_only() {
     let config = load(Flags::default(), &[]).unwrap();
     assert!(config.email.sender.is_none() && config.email.allowed_servers.is_empty());

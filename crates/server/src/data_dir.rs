@@ -17,6 +17,11 @@ pub(crate) struct DataDir {
     _lock: File,
 }
 
+/// Where artifacts are inside a data folder, of all orgs, unless they are in a bucket.
+pub(crate) fn artifacts_below(data: &Path) -> PathBuf {
+    data.join("artifacts")
+}
+
 /// The workspace inside a data folder.
 pub(crate) fn workspace_below(data: &Path) -> PathBuf {
     HomeDir::first(data).workspace()

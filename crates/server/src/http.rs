@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod artifacts;
 mod automations;
 mod body;
 mod batches;
@@ -301,6 +302,11 @@ fn automations_and_runs(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::rerun))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(artifacts::show))
+        .routes(routes!(artifacts::link))
+        .routes(routes!(artifacts::quarantine))
+        .routes(routes!(artifacts::download))
         .routes(routes!(automations::automation_schema))
         .routes(routes!(automations::filter_schema))
 }

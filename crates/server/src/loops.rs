@@ -1,4 +1,4 @@
-//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
+//! The background loops: expire and remove what ran out, also artifacts, look at sources, sign checkpoints, measure the queue, look after the master key.
 //! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
 use crate::master_key::{self, MasterKeyFiles};
@@ -24,6 +24,9 @@ const SNAPSHOTS_EVERY: Duration = Duration::from_secs(60 * 60);
 /// How often sources are looked for that were removed, changed or stopped on another server. This server's own changes are followed at once.
 const LET_GO_EVERY: Duration = Duration::from_secs(30);
 
+/// How often artifacts are removed whose time is over, beginning with the start of the server.
+const ARTIFACTS_EVERY: Duration = Duration::from_secs(DAY_SECONDS);
+
 /// How often remote sources are asked for their actions while nobody calls them.
 const SOURCES_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -33,6 +36,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let letting_go = tokio::spawn(let_go_of_sources(parts.added.clone(), parts.pipeline.clone(), parts.store.clone(), stop.clone()));
+    let discarding = tokio::spawn(sweep_artifacts(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
     let delivering = tokio::spawn(parts.courier.clone().run(stop.clone()));
@@ -40,7 +44,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let running = tokio::spawn(parts.engine.clone().run(!parts.store.may_be_shared(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending, delivering, running);
+        let _ended = tokio::join!(sweeping, looking, listing, letting_go, discarding, signing, tending, delivering, running);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -173,6 +177,25 @@ async fn let_go_of_sources(added: Arc<AddedRegistry>, pipeline: Pipeline, store:
             } else {
                 added.let_go(&org.id, pipeline.catalogue()).await;
             }
+        }
+    }
+}
+
+/// Removes artifacts whose time is over, at the start and then every day. Nobody gets them from the moment on when it is over.
+async fn sweep_artifacts(pipeline: Pipeline, store: Store, stop: CancellationToken) {
+    loop {
+        for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
+            tokio::select! {
+                swept = pipeline.sweep_artifacts(&org.id) => match swept {
+                    Ok(0) => {}
+                    Ok(artifacts) => tracing::info!(org = %org.id, artifacts, "artifacts whose time is over were removed"),
+                    Err(error) => tracing::warn!(%error, org = %org.id, "artifacts whose time is over could not be removed; they are later"),
+                },
+                () = stop.cancelled() => return,
+            }
+        }
+        if !waited(ARTIFACTS_EVERY, &stop).await {
+            return;
         }
     }
 }

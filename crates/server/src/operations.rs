@@ -3,6 +3,7 @@
 //! (`crates/testkit/tests/it/doors.rs`).
 
 pub(crate) mod answers;
+pub(crate) mod artifacts;
 pub(crate) mod automations;
 pub(crate) mod breakers;
 pub(crate) mod canaries;

@@ -24,6 +24,8 @@ pub enum Error {
     /// The certificates that mail servers are checked by cannot be read.
     #[error("the certificates for mail servers cannot be used: {message}")]
     MailCertificates { message: String },
+    #[error("artifacts cannot be kept at `{place}`: {message}")]
+    Artifacts { place: String, message: String },
     #[error("`{issuer}` is not an issuer: {message}")]
     Issuer { issuer: String, message: String },
     /// Names the part that is missing, such as the system's certificates.

@@ -1063,3 +1063,30 @@ CREATE TABLE document_texts (
   PRIMARY KEY (org_id, document_id, sha256)
 );
 CREATE INDEX document_texts_by_time ON document_texts (org_id, replaced_at);
+-- What calls and runs made beside their results. The bytes are elsewhere; a row comes before its bytes and goes after them.
+CREATE TABLE artifacts (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  owner_id TEXT,
+  run_id TEXT,
+  invocation_id TEXT,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  sha256 TEXT NOT NULL,
+  retention TEXT NOT NULL,
+  visibility TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT,
+  quarantined_at BIGINT,
+  quarantined_by TEXT,
+  -- When the bytes of one in quarantine went. Any other row goes with its bytes.
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX artifacts_by_run ON artifacts (org_id, run_id, id) WHERE run_id IS NOT NULL;
+CREATE INDEX artifacts_by_invocation ON artifacts (org_id, invocation_id, id) WHERE invocation_id IS NOT NULL;
+CREATE INDEX artifacts_expiring ON artifacts (org_id, expires_at) WHERE removed_at IS NULL;

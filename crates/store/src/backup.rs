@@ -114,7 +114,11 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("checkpoints", "org_id, size, note, at", "org_id, size"),
     ("definitions", "org_id, digest, body, archived_at", "org_id, digest"),
     ("events", "org_id, seq, id, name, key, receipt_id, body, at, space_id, cause, source, source_id, origin", "org_id, seq"),
-    ("event_groups", "org_id, name, read_seq, token, deliveries_max, lost, overtaken_at, created_by, created_at, held_by, held_until", "org_id, name"),
+    (
+        "event_groups",
+        "org_id, name, read_seq, token, deliveries_max, lost, overtaken_at, created_by, created_at, held_by, held_until",
+        "org_id, name",
+    ),
     ("event_claims", "org_id, group_name, seq, token, deliveries, due_at, problem, event", "org_id, group_name, seq"),
     ("dead_letters", "org_id, id, group_name, seq, name, event, deliveries, problem, died_at", "org_id, id"),
     ("answered_failures", "org_id, invocation_id, answered_by, retried_as, at", "org_id, invocation_id"),
@@ -156,6 +160,13 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, id",
     ),
     ("document_texts", "org_id, document_id, sha256, body, replaced_at", "org_id, document_id, sha256"),
+    // The bytes are no rows: where they are is copied by itself.
+    (
+        "artifacts",
+        "org_id, id, space_id, session_id, owner_id, run_id, invocation_id, name, kind, media_type, size, sha256, retention, visibility, \
+         created_at, expires_at, quarantined_at, quarantined_by, removed_at",
+        "org_id, id",
+    ),
 ];
 
 #[derive(Serialize, Deserialize)]

@@ -7,6 +7,7 @@ mod keys;
 mod migrate;
 mod seal;
 
+mod artifacts;
 mod automations;
 mod backup;
 mod batches;
@@ -61,6 +62,7 @@ mod users;
 #[cfg(test)]
 mod fixture;
 
+pub use artifacts::{ArtifactFilter, Private};
 pub use automations::{AutomationFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 pub use backup::{Moved, RestoreError};
 pub use bus::Move;

@@ -6,6 +6,8 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails at once, and says why")]
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the source that obeys is asked directly here"))]
 
+pub mod blobs;
+pub mod bucket;
 mod build;
 pub mod certificates;
 pub mod clock;
@@ -20,6 +22,7 @@ pub mod registry;
 pub mod source;
 pub mod sqlite;
 
+pub use blobs::MemoryBlobs;
 pub use clock::FixedClock;
 pub use commands::FakeCommands;
 pub use nobody::nobody;

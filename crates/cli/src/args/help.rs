@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel", "event"]),
     ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
-    ("Automations", &["automation", "trigger", "firing", "run", "document"]),
+    ("Automations", &["automation", "trigger", "firing", "run", "artifact", "document"]),
     ("Permission", &["mode", "grant", "observe", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
     ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "help"]),

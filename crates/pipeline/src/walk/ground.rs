@@ -16,6 +16,7 @@ use countersign_core::fault::Faults;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
+use countersign_core::ports::Blobs;
 use countersign_core::source::{Listings, Source, SourceRegistry};
 use countersign_core::{Clock, InvocationId, OrgId, Random, Timestamp, limits, random_bytes};
 use durable::{Claim, Claims, Ladder, Wakeups};
@@ -53,6 +54,8 @@ pub struct Ports {
     pub commands: Option<Arc<dyn Commands>>,
     /// The energy counters of the host; absent where it has none.
     pub energy: Option<Arc<dyn Energy>>,
+    /// Where the bytes of artifacts are. `None`: what an action makes stays in its result.
+    pub blobs: Option<Arc<dyn Blobs>>,
     pub faults: Faults,
 }
 
@@ -100,6 +103,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) energy: Option<Arc<dyn Energy>>,
+    pub(crate) blobs: Option<Arc<dyn Blobs>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) tally: Tally,
@@ -126,7 +130,7 @@ pub(crate) struct Inner {
 
 impl Walk {
     pub(crate) fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, registries, listings, commands, energy, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, registries, listings, commands, energy, blobs, faults } = ports;
         let inner = Inner {
             catalogue: Catalogue::new(sources, registries, listings, Arc::clone(&clock)),
             ledger,
@@ -139,6 +143,7 @@ impl Walk {
             settings,
             commands,
             energy,
+            blobs,
             faults,
             stages: Stages::new(),
             tally: Tally::default(),

@@ -1,6 +1,7 @@
 //! Stage 10: the end. The stored result is redacted and truncated; `ending.rs` writes it.
 
 use super::admit::{Step, Walked};
+use super::artifacts::take_out;
 use super::checks::{Looked, Verified};
 use super::ending::{Ending, Recorded, evidence_digest, is_away};
 use super::execute::Done;
@@ -32,12 +33,13 @@ impl Walk {
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         let mut grant_use = GrantUse::Kept;
         let (mut quarantine, mut whole_result) = (None, None);
+        let mut kept = Vec::new();
         let claimed = claimed_digest(&*key, &invocation)?;
         match answer {
             Ok(output) => {
                 let findings = policy::scan_output(&output.value);
                 let mut caught = crate::walk::gate::caught(&findings);
-                let (handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, &output.value).await;
+                let (mut handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, &output.value).await;
                 caught.extend(unreadable);
                 outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
                 if output.evidence.is_some() {
@@ -45,7 +47,13 @@ impl Walk {
                 }
                 evidence = invocation.evidence.as_ref().map(|value| evidence_digest(&*key, value));
                 quality_thousandths = output.quality_thousandths;
+                let makes = definition.action.produces_artifacts && self.keeps_artifacts() && invocation.intention == Intention::Effect;
+                // An answer that is withheld gives nothing out, also not what was made.
+                let made = if makes && caught.is_empty() { take_out(&mut handed_on) } else { None };
                 let mut safe = policy::redact(&handed_on).value;
+                if let Some(made) = made {
+                    kept = self.keep_all(&invocation, made, &mut safe).await;
+                }
                 if !findings.is_empty() {
                     self.label_untrusted(&invocation.org, &invocation.session, &invocation.id).await;
                 }
@@ -106,7 +114,12 @@ impl Walk {
             invocation,
         };
         let org = ending.invocation.org.clone();
-        let recorded = match self.record_by_rules(ending).await {
+        let recorded = self.record_by_rules(ending).await;
+        // A result that is not given out takes with it what was made. Where nobody knows whether it was written, it stays.
+        if matches!(recorded, Ok(Recorded::RulesChanged) | Err(Error::Conflict { .. })) {
+            self.drop_artifacts(&kept).await;
+        }
+        let recorded = match recorded {
             Err(Error::Conflict { invocation, .. }) => return Box::pin(self.settled_elsewhere(org, invocation)).await,
             recorded => recorded?,
         };

@@ -89,6 +89,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::AutomationPaused => "a person resumes it with `POST /api/v1/automations/{automation}/resume`, or enables its trigger",
         Code::AutomationArchived => "save its definition as a new automation: `GET /api/v1/automations/{automation}/export` has it",
         Code::RerunRefused => "see its steps with `GET /api/v1/runs/{run}`, or run all of it again",
+        Code::ArtifactQuarantined => "see who put it there with `GET /api/v1/artifacts/{artifact}`",
         Code::AutomationChanged => "read it with `GET /api/v1/automations/{automation}`, then decide whether to save yours",
         Code::NameTaken => "choose another name",
         Code::LastOwner => "make someone else an owner first",

@@ -272,6 +272,10 @@ impl From<operations::Error> for Refusal {
             E::AutomationChanged { .. } => Self::new(Code::AutomationChanged, detail),
             E::TooManyAutomations { .. } => Self::new(Code::TooManyAutomations, detail),
             E::RunEnded { run } => Self::new(Code::AlreadyEnded, detail).hint(format!("read it with `GET /api/v1/runs/{run}`")),
+            E::ArtifactLinkExpired { artifact } => {
+                Self::new(Code::Expired, detail).hint(format!("make another one with `POST /api/v1/artifacts/{artifact}/link`"))
+            }
+            E::ArtifactQuarantined { .. } => Self::new(Code::ArtifactQuarantined, detail),
             E::HookRefused => {
                 Self::new(Code::Unauthenticated, detail).hint("send `authorization: Bearer cs_hook_…` with the token of the webhook")
             }

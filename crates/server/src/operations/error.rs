@@ -4,7 +4,7 @@ use crate::App;
 use api::package::PackageFindingView;
 use automation::Mistake;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, AutomationId, Digest, DraftId, InvocationId, RunId, UserId, json};
+use countersign_core::{ActionId, ArtifactId, AutomationId, Digest, DraftId, InvocationId, RunId, UserId, json};
 use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -138,6 +138,10 @@ pub(crate) enum Error {
     TooManyAutomations { automations_max: i64 },
     #[error("run `{run}` has ended already; nothing was cancelled")]
     RunEnded { run: RunId },
+    #[error("the link to artifact `{artifact}` has expired")]
+    ArtifactLinkExpired { artifact: ArtifactId },
+    #[error("artifact `{artifact}` is in quarantine: nobody gets its bytes")]
+    ArtifactQuarantined { artifact: ArtifactId },
     /// The same for an automation that does not exist.
     #[error("no webhook of this automation takes this token; nothing was fired")]
     HookRefused,

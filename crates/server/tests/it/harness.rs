@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
-use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, SeededRandom};
+use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, MemoryBlobs, SeededRandom};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -106,6 +106,8 @@ pub(crate) struct Home {
     oidc: Option<OidcConfig>,
     /// What calls of runs cost.
     prices: Option<Arc<dyn Prices>>,
+    /// The bytes of artifacts.
+    pub(crate) blobs: MemoryBlobs,
 }
 
 pub(crate) struct TestServer {
@@ -204,6 +206,7 @@ impl Home {
             slack_api_url: None,
             oidc: None,
             prices: None,
+            blobs: MemoryBlobs::default(),
         }
     }
 
@@ -417,6 +420,7 @@ impl TestServer {
                 listings: Arc::new(store.clone()),
                 commands: Some(Arc::new(commands.clone())),
                 energy: home.energy.clone(),
+                blobs: Some(Arc::new(home.blobs.clone())),
                 faults: at.faults(),
             },
             Settings {

@@ -9,6 +9,7 @@ mod aftermath;
 mod another_space;
 mod answers;
 mod approvals;
+mod artifacts;
 mod automations;
 mod bad_input;
 mod bands;

@@ -42,6 +42,8 @@ pub(super) struct Manifest {
     pub(super) requires: Vec<String>,
     /// Effects that the author declares besides those that follow from `permissions` and `hosts`. They can only make it stricter.
     pub(super) effects: Vec<Effect>,
+    /// Whether the member `artifacts` of its result is kept as artifacts.
+    pub(super) produces_artifacts: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -144,6 +146,7 @@ impl Manifest {
             version: word_of(fields, "version"),
             requires: requires_of(fields),
             effects: effects_of(fields),
+            produces_artifacts: fields.flag("producesArtifacts"),
         }
     }
 

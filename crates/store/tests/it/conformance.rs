@@ -1,5 +1,6 @@
 //! Behaviour that both engines must share: each test is written once and run on both.
 
+pub(crate) mod artifacts;
 pub(crate) mod automations;
 mod batches;
 mod bus;

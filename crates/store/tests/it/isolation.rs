@@ -1,6 +1,6 @@
 //! No org ever reads or changes rows of another. Each function is called with every id of the other org, and must return none of its data.
 
-use crate::conformance::{automations, documents};
+use crate::conformance::{artifacts, automations, documents};
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
 use countersign_core::automation::{Automation, AutomationStatus, FiringReason};
 use countersign_core::batch::BatchStatus;
@@ -26,8 +26,8 @@ use countersign_core::ports::runs::{
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Automations, Batches, Breakers, Claims, Definitions, Documents, EventBus, EventFeed, Invocations, KeptConnections, Lines,
-    Principals, Quarantines, Rules, Runs, Secrets, Sessions,
+    AddedSources, Artifacts, Automations, Batches, Breakers, Claims, Definitions, Documents, EventBus, EventFeed, Invocations,
+    KeptConnections, Lines, Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
@@ -35,18 +35,18 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Amount, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DocumentId,
-    DraftId, GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session,
-    SourceId, SpaceId, Status,
+    Action, ActionId, Amount, ArtifactId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest,
+    DocumentId, DraftId, GrantId, Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId,
+    Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, DocumentFilter, FiringFilter,
-    GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret,
-    RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
+    Added, AddedChannel, ArtifactFilter, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter,
+    DocumentFilter, FiringFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent,
+    NewGrant, NewSecret, RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -82,6 +82,7 @@ struct Full {
     /// Its run is leased.
     lease: Lease,
     gathering: Gathering,
+    artifact: ArtifactId,
 }
 
 const KEY: &str = "order-7";
@@ -279,7 +280,9 @@ async fn full(world: &World, name: &str) -> Full {
     let document = imported.id.clone();
     let added = store.change_documents(documents::changes(&tenant, vec![imported], &[&text])).await;
     assert_eq!(added, Ok(ChangedDocuments::Done), "files are the org's own");
+    let artifact = store.add_artifact(artifacts::new(&tenant, &format!("artifact of {name}"))).await.unwrap().id;
     Full {
+        artifact,
         automation,
         gathering,
         draft,
@@ -531,6 +534,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         read_chain: store.read_chain(org, "v1;aut_01k4c2w9pbnm7sxa8jw5z3d6ht;nothing");
         list_runs: store.list_runs(org, &RunFilter::default(), &all).await.unwrap();
         list_steps: store.list_steps(org, &theirs.lease.run).await.unwrap();
+        find_artifact: store.find_artifact(org, &theirs.artifact).await.unwrap();
+        list_artifacts: store.list_artifacts(org, &ArtifactFilter::default(), &all).await.unwrap();
+        list_expired_artifacts: store.list_expired_artifacts(org, 10).await.unwrap();
         find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
         find_document: store.find_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
         read_document: store.read_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
@@ -600,10 +606,13 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 124] = [
+const WRITES: [&str; 127] = [
     "hold_group",
     "change_documents",
     "forget_documents",
+    "add_artifact",
+    "forget_artifact",
+    "quarantine_artifact",
     "pass_events",
     "save_automation",
     "set_automation_status",
@@ -772,6 +781,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "read_document",
         "find_document_of_org",
         "find_run",
+        "find_artifact",
         "find_event",
         "find_event_by_id",
         "find_event_group",
@@ -823,6 +833,8 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         "document of theirs",
         "text of theirs",
         theirs.lease.run.as_str(),
+        theirs.artifact.as_str(),
+        "artifact of theirs",
         "automation of theirs",
         "draft of theirs",
         "canary of theirs",
@@ -1051,6 +1063,8 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         assert_eq!(store.change_documents(changes).await, Ok(ChangedDocuments::Conflict(theirs.document.clone())));
     }
     assert_eq!(store.forget_documents(org).await, Ok(0));
+    assert_eq!(store.quarantine_artifact(org, &theirs.artifact, &ours.tenant.person()).await, Ok(None));
+    store.forget_artifact(org, &theirs.artifact).await.unwrap();
 }
 
 async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {

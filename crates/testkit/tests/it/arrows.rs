@@ -70,6 +70,7 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved { packages: &["ring"], to: &["sources"], because: "what others sign is checked where they are asked" },
     Reserved { packages: &["lettre"], to: &["sources"], because: "the outside is reached by sources" },
+    Reserved { packages: &["object_store"], to: &["sources"], because: "a bucket is outside, and whoever keeps artifacts sees a port" },
     Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
     Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },
     Reserved {
@@ -262,6 +263,7 @@ fn every_forbidden_arrow_is_noticed_with_its_sentence() {
         ("testkit", "redis", "only the store knows which database there is"),
         ("server", "tokio-postgres", "only the store knows which database there is, and testkit makes fresh ones"),
         ("server", "reqwest", "the outside is reached by sources and models, and by the command line as a client"),
+        ("server", "object_store", "a bucket is outside, and whoever keeps artifacts sees a port"),
         ("server", "clap", "only the command line talks to a terminal"),
         ("store", "anyhow", "only the command line talks to a terminal"),
         ("store", "getrandom", "randomness is a port, filled in where everything is composed"),

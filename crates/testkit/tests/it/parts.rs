@@ -32,6 +32,7 @@ const PIPELINE: Crate = Crate {
         ("answers", &["error", "request", "walk", "pipeline", "preview", "rules", "batch"]),
         ("recovery", &["error", "request", "walk", "pipeline", "batch"]),
         ("callers", &["error", "line", "request", "walk", "told", "pipeline", "progress"]),
+        ("artifacts", &["error", "walk", "pipeline"]),
     ],
 };
 
@@ -42,6 +43,7 @@ const SOURCES: Crate = Crate {
         ("error", &[]),
         ("words", &[]),
         ("program", &[]),
+        ("blobs", &[]),
         ("web", &["words"]),
         ("egress", &["web", "words"]),
         ("mail", &["words"]),

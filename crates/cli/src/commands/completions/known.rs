@@ -4,6 +4,7 @@
 use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
+use api::artifact::ArtifactView;
 use api::automation::{AutomationView, DraftView};
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
@@ -65,6 +66,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("draft", all::<DraftView>()),
     ("run", all::<RunView>()),
     ("document", all::<DocumentView>()),
+    ("artifact", all::<ArtifactView>()),
     ("session", all::<SessionView>()),
     ("space", all::<SpaceView>()),
     ("from", all::<SpaceView>()),

@@ -99,6 +99,7 @@ impl Trial {
             allow_plugin_code_execution: true,
             email: server::config::EmailConfig::default(),
             oidc: None,
+            artifacts: server::config::ArtifactsConfig::default(),
             ..settings.clone()
         };
         let (tell, told) = oneshot::channel();

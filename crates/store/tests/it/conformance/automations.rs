@@ -131,6 +131,7 @@ pub(super) fn step(index: u32, at: Timestamp) -> StepRecord {
         status: StepStatus::Succeeded,
         invocation: None,
         output: Some(json!({ "done": true })),
+        artifact: None,
         failure: None::<Failure>,
         copied_from: None,
         started_at: at,

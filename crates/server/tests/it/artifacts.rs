@@ -1,0 +1,279 @@
+//! Artifacts: what an action makes is kept apart, what is too long for a step too; a link opens it for those who may read it, and for nobody else.
+
+use crate::browser::Browser;
+use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_sqlite};
+use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+on_both_engines!(
+    what_an_action_makes_is_taken_out_of_its_result_and_kept,
+    a_long_output_of_a_step_is_an_artifact_that_later_steps_read,
+    what_is_over_is_gone_and_the_sweep_removes_its_bytes,
+);
+
+on_sqlite!(
+    an_action_that_declares_nothing_keeps_its_result_whole,
+    a_link_opens_for_those_who_may_read_it_until_it_ends,
+    a_forged_link_opens_nothing,
+    what_was_made_in_another_space_or_for_somebody_else_does_not_exist,
+    a_quarantine_ends_every_link_and_keeps_the_digest,
+    a_person_saves_the_file_in_a_browser_after_a_login,
+    bytes_that_cannot_be_kept_or_were_changed_are_told,
+);
+
+/// The bytes are `%PDF`.
+fn report() -> Value {
+    json!({ "name": "report.pdf", "media_type": "application/pdf", "base64": "JVBERg==" })
+}
+
+/// A server whose source has an action that makes artifacts.
+async fn making(kind: Kind) -> TestServer {
+    let server = TestServer::start(kind).await;
+    server.source.offer("make", |action| action.produces_artifacts = true);
+    server
+}
+
+/// Makes these artifacts, and returns the result.
+async fn made(server: &TestServer, agent: &Agent, artifacts: Value) -> Value {
+    server.source.will_answer(json!({ "pages": 1, "artifacts": artifacts }));
+    agent.invoke("fake.make", json!({})).await.ok()["result"].clone()
+}
+
+/// Makes one artifact, and returns its id.
+async fn one(server: &TestServer, agent: &Agent, artifact: Value) -> String {
+    let result = made(server, agent, json!([artifact])).await;
+    result["artifacts"][0]["id"].as_str().unwrap_or_else(|| panic!("it was not kept: {result:#}")).to_owned()
+}
+
+async fn link(client: &Client, artifact: &str) -> String {
+    client.post(&format!("/api/v1/artifacts/{artifact}/link"), json!({})).await.ok()["path"].as_str().unwrap().to_owned()
+}
+
+async fn what_an_action_makes_is_taken_out_of_its_result_and_kept(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let unnamed = json!({ "name": "../x", "text": "x" });
+    let result =
+        made(&server, &agent, json!([report(), { "name": "notes.md", "media_type": "text/markdown", "text": "# Notes" }, unnamed])).await;
+    assert_eq!(result["pages"], 1);
+    assert_eq!((&result["artifacts"][0]["kind"], &result["artifacts"][0]["size_bytes"]), (&json!("document"), &json!(4)), "{result:#}");
+    assert!(result["artifacts"][2]["problem"].is_string() && !result.to_string().contains("JVBERg"), "{result:#}");
+    let listed = server.owner.get("/api/v1/artifacts").await.ok();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed:#}");
+    assert_eq!(server.home.blobs.keys().len(), 2);
+    let id = result["artifacts"][0]["id"].as_str().unwrap();
+    let shown = agent.client.get(&format!("/api/v1/artifacts/{id}")).await.ok();
+    assert_eq!((&shown["name"], &shown["retention"], &shown["visibility"]), (&json!("report.pdf"), &json!("default"), &json!("space")));
+    let answer = agent.client.get(&link(&agent.client, id).await).await;
+    assert_eq!((answer.status, &answer.body), (200, &json!("%PDF")));
+    for (name, expected) in [
+        ("content-type", "application/pdf"),
+        ("content-disposition", "attachment; filename=\"report.pdf\"; filename*=UTF-8''report.pdf"),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+        ("content-security-policy", "default-src 'none'; sandbox"),
+    ] {
+        assert_eq!(answer.headers[name], expected, "{name}");
+    }
+    server.verify().await;
+}
+
+async fn an_action_that_declares_nothing_keeps_its_result_whole(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.will_answer(json!({ "artifacts": [report()] }));
+    let answer = agent.invoke("fake.read", json!({})).await.ok();
+    assert_eq!(answer["result"], json!({ "artifacts": [report()] }));
+    assert_eq!(server.home.blobs.keys(), Vec::<String>::new());
+}
+
+async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let definition = json!({
+        "schema_version": "1.0",
+        "name": "Long",
+        "plan": [
+            { "step_id": "read", "action": "fake.read", "config": {}, "output_as": "found" },
+            { "step_id": "send", "action": "fake.send", "config": { "text": "held" } },
+            { "step_id": "write", "action": "fake.write", "config": { "text": "{{ found.tag }}" } },
+        ],
+        "execution": { "output_from": "read" },
+    });
+    let saved = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await.ok();
+    let automation = saved["automation"]["id"].as_str().unwrap();
+    let started = async || {
+        let fired = server.owner.post(&format!("/api/v1/automations/{automation}/run"), json!({})).await.ok();
+        fired["run_id"].as_str().unwrap().to_owned()
+    };
+    let long = json!({ "tag": "read again", "text": "x".repeat(STEP_OUTPUT_KEPT_BYTES_MAX) });
+    server.source.will_answer(long.clone());
+    let run = started().await;
+    // The run is put aside while a person is asked; whoever takes it up again has only what is stored.
+    let mut waits = Value::Null;
+    for _ in 0..300 {
+        waits = server.owner.get(&format!("/api/v1/runs/{run}")).await.ok();
+        if waits["status"] == "waiting" && waits["invocation_id"].is_string() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let step = &waits["steps"][0];
+    let artifact = step["artifact_id"].as_str().unwrap_or_else(|| panic!("it is no artifact: {waits:#}"));
+    assert_eq!(step["output"], Value::Null);
+    server.owner.approve(waits["invocation_id"].as_str().unwrap()).await.ok();
+    let ended = server.owner.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok();
+    assert_eq!((&ended["status"], &ended["output"]), (&json!("succeeded"), &json!({ "artifact_id": artifact })), "{ended:#}");
+    assert_eq!(server.source.calls()[2].params["text"], "read again");
+    let listed = server.owner.get(&format!("/api/v1/artifacts?run={run}")).await.ok();
+    assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["name"]), (&json!(artifact), &json!("read.json")));
+    assert_eq!(server.owner.get(&link(&server.owner, artifact).await).await.body, long);
+
+    server.source.will_answer(json!("x".repeat(STEP_OUTPUT_BYTES_MAX)));
+    let run = started().await;
+    let failed = server.owner.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok();
+    assert_eq!(failed["error"]["code"], "step_output_too_large", "{failed:#}");
+}
+
+async fn what_is_over_is_gone_and_the_sweep_removes_its_bytes(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let over = one(&server, &agent, report()).await;
+    let mut kept = report();
+    kept["retention"] = json!("permanent");
+    let kept = one(&server, &agent, kept).await;
+    assert_eq!(server.pipeline.sweep_artifacts(&server.org).await.unwrap(), 0);
+    server.clock.advance_seconds(ARTIFACT_DEFAULT_SECONDS);
+    server.owner.get(&format!("/api/v1/artifacts/{over}")).await.problem(404, "not_found");
+    assert_eq!(server.pipeline.sweep_artifacts(&server.org).await.unwrap(), 1);
+    assert_eq!(server.home.blobs.keys(), [format!("{}/{kept}", server.org)]);
+    server.owner.get(&format!("/api/v1/artifacts/{kept}")).await.ok();
+}
+
+async fn a_link_opens_for_those_who_may_read_it_until_it_ends(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let id = one(&server, &agent, report()).await;
+    let asked = server.owner.post(&format!("/api/v1/artifacts/{id}/link"), json!({ "expires_in": "10m" })).await.ok();
+    let path = asked["path"].as_str().unwrap();
+    let viewer = server.owner.person("vera", "viewer").await;
+    assert_eq!(viewer.get(path).await.body, "%PDF", "it is for whoever may read, not for whoever made the link");
+    let stranger = server.owner.with_token("cs_user_nobody");
+    stranger.get(path).await.problem(401, "unauthenticated");
+    let another = server.agent().await;
+    another.client.get(path).await.problem(404, "not_found");
+    server.clock.advance_seconds(10 * 60);
+    viewer.get(path).await.problem(410, "expired");
+    server.owner.post(&format!("/api/v1/artifacts/{id}/link"), json!({ "expires_in": "25h" })).await.problem(400, "invalid_request");
+}
+
+async fn a_forged_link_opens_nothing(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let (one, other) = (one(&server, &agent, report()).await, one(&server, &agent, report()).await);
+    let path = link(&server.owner, &one).await;
+    let (place, query) = path.split_once('?').unwrap();
+    let (expires, signature) = query.split_once('&').unwrap();
+    let later = expires.trim_start_matches("expires=").parse::<i64>().unwrap() + 1;
+    for forged in [
+        format!("/artifacts/{other}?{query}"),
+        format!("{place}?expires={later}&{signature}"),
+        format!("{place}?expires={}&{signature}", i64::MAX),
+        format!("{place}?{expires}&signature={}", "0".repeat(64)),
+        format!("{place}?{expires}&signature=x"),
+    ] {
+        server.owner.get(&forged).await.problem(404, "not_found");
+    }
+    for unclear in [place.to_owned(), format!("{place}?{expires}"), format!("{path}&more=1")] {
+        server.owner.get(&unclear).await.problem(400, "invalid_query");
+    }
+    assert_eq!(server.owner.get(&path).await.status, 200);
+}
+
+async fn what_was_made_in_another_space_or_for_somebody_else_does_not_exist(kind: Kind) {
+    let server = making(kind).await;
+    let (ines, otto) = (server.owner.person("ines", "member").await, server.owner.person("otto", "member").await);
+    let whoami = ines.get("/api/v1/whoami").await.ok();
+    let user = whoami["principal"].as_str().unwrap().trim_start_matches("user:");
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let agent = ines.new_session(json!({ "space": "payroll" })).await;
+    let with = |visibility: &str| json!({ "name": "a.txt", "text": "x", "visibility": visibility });
+    let hidden = one(&server, &agent, with("space")).await;
+    let shared = one(&server, &agent, with("shared")).await;
+    let own = ines.new_session(json!({})).await;
+    let private = one(&server, &own, with("private")).await;
+    let seen = async |client: &Client| {
+        let listed = client.get("/api/v1/artifacts").await.ok();
+        listed["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let all = BTreeSet::from([hidden.clone(), shared.clone(), private.clone()]);
+    assert_eq!((seen(&ines).await, seen(&server.owner).await), (all.clone(), all));
+    assert_eq!(seen(&otto).await, BTreeSet::from([shared.clone()]));
+    assert_eq!(seen(&own.client).await, BTreeSet::from([private.clone()]), "an agent sees what its session made");
+    for id in [&hidden, &private] {
+        let path = link(&ines, id).await;
+        assert_eq!((ines.get(&path).await.status, server.owner.get(&path).await.status), (200, 200));
+        otto.get(&path).await.problem(404, "not_found");
+        otto.get(&format!("/api/v1/artifacts/{id}")).await.problem(404, "not_found");
+        otto.post(&format!("/api/v1/artifacts/{id}/link"), json!({})).await.problem(404, "not_found");
+    }
+    assert_eq!(otto.get(&link(&ines, &shared).await).await.body, "x");
+}
+
+async fn a_quarantine_ends_every_link_and_keeps_the_digest(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let id = one(&server, &agent, report()).await;
+    let (path, before) = (link(&server.owner, &id).await, server.owner.get(&format!("/api/v1/artifacts/{id}")).await.ok());
+    let quarantine = format!("/api/v1/artifacts/{id}/quarantine");
+    server.owner.person("mia", "member").await.post(&quarantine, json!({})).await.problem(403, "forbidden");
+    agent.client.post(&quarantine, json!({})).await.problem(403, "forbidden");
+    let quarantined = server.owner.post(&quarantine, json!({})).await.ok();
+    assert_eq!(quarantined["sha256"], before["sha256"]);
+    assert!(quarantined["quarantined_at"].is_string() && quarantined["quarantined_by"].is_string(), "{quarantined:#}");
+    server.owner.get(&path).await.problem(409, "artifact_quarantined");
+    server.owner.post(&format!("/api/v1/artifacts/{id}/link"), json!({})).await.problem(409, "artifact_quarantined");
+    server.clock.advance_seconds(ARTIFACT_DEFAULT_SECONDS);
+    assert_eq!(server.pipeline.sweep_artifacts(&server.org).await.unwrap(), 1);
+    assert_eq!(server.home.blobs.keys(), Vec::<String>::new());
+    let shown = server.owner.get(&format!("/api/v1/artifacts/{id}")).await.ok();
+    assert_eq!(shown["sha256"], before["sha256"], "the digest stays when the bytes are gone");
+}
+
+async fn a_person_saves_the_file_in_a_browser_after_a_login(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let id = one(&server, &agent, report()).await;
+    let (path, browser) = (link(&server.owner, &id).await, Browser::of(&server));
+    let asked = browser.get(&path).await;
+    assert_eq!(asked.status, 401);
+    assert!(asked.text.contains("Access token") && !asked.text.contains("report.pdf"), "{}", asked.text);
+    // The login goes on to the file.
+    let saved = browser.send("/login", &format!("token={}", server.owner.token)).await;
+    assert_eq!(saved.status, 200, "{}", saved.text);
+    let saved = browser.get(&path).await;
+    assert_eq!((saved.status, saved.text.as_str()), (200, "%PDF"));
+    assert!(saved.headers["content-disposition"].to_str().unwrap().starts_with("attachment; filename=\"report.pdf\""));
+    let forged = browser.get(&path.replace("signature=", "signature=0")).await;
+    assert_eq!((forged.status, forged.headers["content-type"].to_str().unwrap().starts_with("text/html")), (404, true));
+}
+
+async fn bytes_that_cannot_be_kept_or_were_changed_are_told(kind: Kind) {
+    use countersign_core::ports::Blobs as _;
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    server.home.blobs.set_away(true);
+    let result = made(&server, &agent, json!([report()])).await;
+    assert_eq!(result["artifacts"][0], json!({ "name": "report.pdf", "problem": "it could not be kept" }));
+    server.home.blobs.set_away(false);
+    let id = one(&server, &agent, report()).await;
+    let path = link(&server.owner, &id).await;
+    server.home.blobs.set_away(true);
+    server.owner.get(&path).await.problem(503, "store_unavailable");
+    server.home.blobs.set_away(false);
+    server.home.blobs.put(&format!("{}/{id}", server.org), b"changed".to_vec()).await.unwrap();
+    server.owner.get(&path).await.problem(404, "not_found");
+}
