@@ -35,11 +35,15 @@ fn example(name: &str) -> Value {
 }
 
 #[test]
-fn every_example_is_run_here() {
+fn every_example_is_run_here_and_named_in_the_guide() {
     let mut files: Vec<_> = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
     let run = ["ci-webhook", "daily-digest", "file-added", "morning-note", "report-follow-up", "weekly-report"];
     assert_eq!(files, run.map(|name| format!("{name}.json")));
+    let guide = include_str!("../../../../docs/guides/automations.md");
+    for file in &files {
+        assert!(guide.contains(&format!("| `{file}` |")) && guide.contains(&format!("apply -f examples/automations/{file}")), "{file}");
+    }
 }
 
 async fn allow(server: &TestServer, actions: &[&str]) {
