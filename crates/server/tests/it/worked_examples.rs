@@ -243,7 +243,7 @@ async fn a_broken_build_files_an_issue_and_tells_the_team(kind: Kind) {
 
 async fn a_contract_that_is_added_is_announced_by_mail(kind: Kind) {
     let server = TestServer::start_whole(kind, &[]).await;
-    allow(&server, &["documents.add", "email.send"]).await;
+    allow(&server, &["documents.add", "documents.import_folder", "email.send"]).await;
     let id = id_of(&saved(&server.owner, example("file-added")).await);
     let _working = hearing(&server).await;
     // Events are handled in their order, so these two have started nothing once the third has started a run.
@@ -264,6 +264,17 @@ async fn a_contract_that_is_added_is_announced_by_mail(kind: Kind) {
     for part in ["Subject: New contract: Supply of falcons", "Two falcons a month."] {
         assert!(mails[0].text.contains(part), "{}", mails[0].text);
     }
+
+    // So is a file that is imported.
+    let folder = server.home.workspace().join("contracts");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("lease.md"), "Ten years.").unwrap();
+    server.clock.advance_seconds(1);
+    let import = json!({ "path": "contracts", "tags": ["contract"] });
+    server.agent().await.invoke("documents.import_folder", import).await.ok();
+    let run = run_after(&server, &id, 1).await;
+    assert_eq!((&run["status"], &run["inputs"]["title"]), (&json!("succeeded"), &json!("lease.md")), "{run:#}");
+    assert_eq!(run["steps"][0]["output"]["text"], "Ten years.");
     server.verify().await;
 }
 
@@ -322,13 +333,21 @@ async fn the_morning_note_is_fired_by_its_webhook(kind: Kind) {
     server.verify().await;
 }
 
-/// Every older name of an action, with the older names of its params.
+/// A digest in the older form: every older name of an action, with the older names of its params, and a trigger without an id.
 fn in_older_names() -> Value {
+    let since = json!({ "type": "string", "format": "date-time", "default": "$last_fired_at", "x-surfsense-widget": "date" });
+    let tags = json!({ "type": "array", "items": { "type": "string" }, "default": ["competitor"] });
     json!({
         "schema_version": "1.0",
         "name": "Older",
+        "inputs": { "schema": { "type": "object", "required": ["since"], "properties": { "since": since, "tags": tags } } },
+        "triggers": [{ "type": "schedule", "config": { "cron": "0 9 * * 1-5", "timezone": "Africa/Kigali" } }],
+        "execution": { "timeout_seconds": 600, "max_retries": 2, "retry_backoff": "exponential", "concurrency": "drop_if_running",
+            "budget_cap_usd": 1.50, "on_failure": [] },
+        "metadata": { "tags": ["digest"], "created_from_nl": true },
         "plan": [
-            { "step_id": "find", "action": "search_space.query", "config": { "query": "falcon" }, "output_as": "found" },
+            { "step_id": "find", "action": "search_space.query", "output_as": "found",
+                "config": { "tags": "{{ inputs.tags }}", "since": "{{ inputs.since }}" } },
             { "step_id": "read", "action": "search_space.fetch_document", "output_as": "document",
                 "config": { "document_id": "{{ found.hits[0].document_id }}" } },
             { "step_id": "shape", "action": "transform_data", "output_as": "summary",
@@ -351,8 +370,8 @@ async fn a_definition_in_older_names_does_what_it_says(kind: Kind) {
     let linear = taking("linear", "create_issue", &["team", "title", "description"]);
     server.registry.add(&server.org, linear.clone());
     allow(&server, &["documents.add", "linear.create_issue", "email.send", "notify.send"]).await;
-    add_document(&server, "Falcons", "They are back.", json!([])).await;
     let id = id_of(&saved(&server.owner, in_older_names()).await);
+    add_document(&server, "Falcons", "They are back.", json!(["competitor"])).await;
     let _working = server.work();
     let run = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
     let expected = [
