@@ -1,13 +1,14 @@
 //! Runs a whole server in the test's process: a real store, real HTTP, a clock that the test controls, and a source that answers as the
 //! test says.
 
+use automation::template::{RenderError, Renderer, Workers};
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimits;
 use countersign_core::price::Prices;
 use countersign_core::source::{Source, SourceRegistry};
-use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
+use countersign_core::{Action, Clock, Future, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -473,7 +474,7 @@ impl TestServer {
         let ports = runs::Ports {
             ledger: Arc::new(store.clone()),
             pipeline: pipeline.clone(),
-            renderer: server::renderer().unwrap(),
+            renderer: Renderer::new(Arc::new(RendersHere)),
             clock: Arc::clone(&shared),
             random: Arc::clone(&random),
             prices: home.prices.clone(),
@@ -591,6 +592,17 @@ impl TestServer {
         let report = receipt::verify::verify(lines, &pinned, None);
         assert!(report.ok, "{report:#?}");
         report
+    }
+}
+
+/// Renders in this process. A worker is the server's own executable, started again, and here that would be the tests.
+struct RendersHere;
+
+impl Workers for RendersHere {
+    fn ask(&self, request: String) -> Future<'_, Result<String, RenderError>> {
+        let mut answer = Vec::new();
+        automation::template::worker::serve(request.as_bytes(), &mut answer).unwrap();
+        Box::pin(std::future::ready(Ok(String::from_utf8(answer).unwrap().trim_end_matches('\n').to_owned())))
     }
 }
 
