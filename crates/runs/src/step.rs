@@ -66,7 +66,7 @@ impl Walk {
         match self.keep_long_output(step, &end).await {
             Ok(artifact) => Ok(Stepped::Ended(self.record(step, started_at, end, artifact))),
             // The call has ended, and is not made again: the same key finds its outcome.
-            Err(error) if error.is_passing() => Ok(Stepped::Waits(self.again(WaitingFor::Retry, Duration::from_secs(1)))),
+            Err(error) if error.is_passing() => Ok(Stepped::Waits(self.again(WaitingFor::Retry, SOON))),
             Err(error) => {
                 let end = End::failed(end.invocation, "step_output_lost", format!("its output could not be kept: {error}"));
                 Ok(Stepped::Ended(self.record(step, started_at, end, None)))
