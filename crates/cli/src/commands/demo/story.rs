@@ -142,7 +142,7 @@ impl<'a> Story<'a> {
             self.stage.settle(&doubted.id, "the report is in the channel, once").await?;
         } else {
             self.says("The report is in the channel.");
-            self.advises(&format!("say so in the inbox, under “To settle”: {}", self.stage.page("")));
+            self.advises(&format!("say so in the inbox, under “To settle”, on {}", self.stage.page("")));
             self.terminal.next(format!("countersign invocation settle {} --as succeeded --reason 'it is in the channel'", doubted.id));
         }
         let settled = self.stage.wait_out_doubt(&doubted.id).await?;

@@ -59,7 +59,8 @@ impl Story<'_> {
         let stage = self.stage;
         let file = stage.file("morning-note.json");
         std::fs::write(&file, DEFINITION).map_err(|error| Failure::file(&file, &error))?;
-        self.advises(&format!("open {}: “Go on”, then “Review & save…”", stage.page(&format!("automations/gallery?starter={STARTER}"))));
+        let page = stage.page(&format!("automations/gallery?starter={STARTER}"));
+        self.advises(&format!("press “Go on”, then “Review & save…” on {page}"));
         self.terminal.next(format!("countersign automation apply -f {}", file.display()));
         loop {
             let saved = stage.owner.get::<Page<AutomationView>>(&["automations"], &[]).await?.read.items;
@@ -79,7 +80,7 @@ impl Story<'_> {
     /// Waits until the person, or its schedule, has started a run.
     async fn waits_for_run(&mut self, automation: &AutomationView) -> Result<String, Failure> {
         let stage = self.stage;
-        self.advises(&format!("run it now: “Run now…” on {}", stage.page(&format!("automations/{}", automation.id))));
+        self.advises(&format!("press “Run now…” on {}", stage.page(&format!("automations/{}", automation.id))));
         self.terminal.next(format!("countersign automation run {}", automation.id));
         loop {
             let runs = stage.owner.get::<Page<RunView>>(&["runs"], &[("automation", automation.id.clone())]).await?.read.items;
@@ -116,7 +117,7 @@ impl Story<'_> {
             let call = outcome::get(call, &self.stage.owner).await?.0;
             return self.stage.decide(&call, Verdict::Approve).await;
         }
-        self.advises(&format!("approve it inside its run: {}", self.stage.page(&format!("runs/{run}"))));
+        self.advises(&format!("approve it inside its run, on {}", self.stage.page(&format!("runs/{run}"))));
         self.terminal.next(format!("countersign approve {}", clean::line(call)));
         Ok(())
     }

@@ -29,7 +29,7 @@ impl Story<'_> {
         if self.is_script {
             owner.post::<Value>(&["dead-letters", &letter.id, "retry"], &json!({})).await?;
         } else {
-            self.advises(&format!("ask for the event once more: “Retry” on {}", self.stage.page("events?tab=dead")));
+            self.advises(&format!("press “Retry” on {}", self.stage.page("events?tab=dead")));
             self.terminal.next(format!("countersign event dlq retry {}", clean::line(&letter.id)));
         }
         let Some(again) = delivered_again(owner, &letter).await? else {
