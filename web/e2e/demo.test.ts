@@ -9,7 +9,7 @@ import { program } from './program'
 import { BINARY, ONE_TIME_LINK, start } from './server'
 import { approvable, card, loggedIn, visit } from './visit'
 
-test('the first visit offers the demo, whose chapters are played by keyboard and whose receipt is verified', { timeout: 150_000 }, async () => {
+test('the first visit offers the demo, which is played by keyboard and whose receipt the page verifies', { timeout: 150_000 }, async () => {
   const server = await start()
   const first = await visit(server)
   const offered = (await first.getByTitle('Copy countersign demo').textContent()) ?? ''

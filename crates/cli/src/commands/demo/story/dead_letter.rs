@@ -16,6 +16,7 @@ const PAID: &str = "shop.order_paid";
 const DELIVERIES_MAX: u32 = 3;
 
 impl Story<'_> {
+    /// What was given up is kept, and comes once more if somebody asks.
     pub(super) async fn dead_letter(&mut self) -> Result<End, Failure> {
         let owner = &self.stage.owner;
         self.says("A program books what the shop says was paid. One event has an amount that it cannot read.");
