@@ -33,7 +33,6 @@ case ${1-} in
 esac
 say "building for release (the first time takes about half an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
-cargo build --locked --release -p countersign-automation --example filters
 case ${1-} in
 '')
     cron_truth

@@ -41,7 +41,7 @@ pub(crate) struct Size {
 
 impl Size {
     pub(crate) const STANDARD: Self =
-        Self { repetitions: 5, runs: 1_600, peer_seconds: 3, chains: 100, singles: 200, filters: &[100, 10_000, 100_000] };
+        Self { repetitions: 5, runs: 800, peer_seconds: 3, chains: 100, singles: 200, filters: &[100, 10_000, 100_000] };
     pub(crate) const QUICK: Self = Self { repetitions: 1, runs: 160, peer_seconds: 1, chains: 10, singles: 20, filters: &[100, 10_000] };
 }
 
@@ -225,5 +225,17 @@ impl Waits {
         waits.sort_unstable();
         let at = |share| percentile(&waits, share).map(|wait| wait.as_secs_f64() * 1e3).context("nothing was started");
         Ok(Self { p50_ms: at(0.50)?, p99_ms: at(0.99)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_is_no_wait_counts_as_none() {
+        let waits = Waits::of([4.0, -1.0, 2.0].into_iter()).unwrap();
+        assert_eq!((waits.p50_ms, waits.p99_ms), (2.0, 4.0));
+        assert!(Waits::of(std::iter::empty()).is_err());
     }
 }

@@ -138,3 +138,21 @@ impl Drop for Peer {
         let _reaped = self.child.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_measures_once_for_every_line_and_ends_with_the_last() {
+        let script =
+            r#"echo "{\"processes\": [$$]}"; number=0; while read -r line; do number=$((number + 1)); echo "{\"runs\": $number}"; done"#;
+        let mut peer = Peer::start(program(Path::new("sh")).args(["-c", script]), None).unwrap();
+        for number in [1.0, 2.0] {
+            let repeated = peer.repeat().unwrap();
+            assert_eq!(repeated.number("runs").unwrap(), number);
+            assert!(repeated.number("seconds").is_err());
+        }
+        assert!(Peer::start(&mut program(Path::new("true")), None).is_err(), "it ended before it was ready");
+    }
+}

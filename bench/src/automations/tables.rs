@@ -138,3 +138,30 @@ fn filters(measured: &[Filters], bars: &mut Bars) -> String {
     }
     table(&rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_taken_turn_by_turn_and_reaches_its_bar_or_not() {
+        let run = |ms| Run { created: 0, ended: ms * 1_000, steps: Vec::new() };
+        let peers = vec![("slow", vec![100.0, 200.0, 300.0]), ("fast", vec![10.0, 20.0, 30.0])];
+        let mut bars = Bars(Vec::new());
+        long(&[Long { engine: "SQLite", plain: vec![run(10), run(20), run(30)], templates: Vec::new(), peers }], &mut bars);
+        let verdicts: Vec<_> = bars.0.iter().map(|row| (row[1].as_str(), row[3].as_str())).collect();
+        assert_eq!(verdicts, [("10.0 (10.0–10.0)", "PASS"), ("1.00 (1.00–1.00)", "MISS")]);
+    }
+
+    #[test]
+    fn celery_has_no_bar() {
+        let rate = |per_second| Rate { per_second, cpu_us: 1.0 };
+        let mut bars = Bars(Vec::new());
+        many(
+            &[Many { engine: "SQLite", ours: vec![rate(40.0)], peers: vec![(CELERY, vec![rate(10.0)]), ("DBOS", vec![rate(10.0)])] }],
+            &mut bars,
+        );
+        let limits: Vec<_> = bars.0.iter().map(|row| (row[2].as_str(), row[3].as_str())).collect();
+        assert_eq!(limits, [("–", ""), ("–", ""), ("≥ 5", "MISS"), ("–", "")]);
+    }
+}
