@@ -108,12 +108,18 @@ pub(crate) async fn measure(places: &[Place], folder: &Path, size: Size) -> Resu
     for (number, place) in places.iter().enumerate() {
         let folder = folder.join(format!("automations-{number}"));
         std::fs::create_dir_all(&folder)?;
-        long.push(long_runs(place, &folder, peers.as_ref(), size).await?);
-        many.push(many_runs(place, &folder, peers.as_ref(), size).await?);
+        long.extend(or_noted(long_runs(place, &folder, peers.as_ref(), size).await, "One long run", &mut notes));
+        many.extend(or_noted(many_runs(place, &folder, peers.as_ref(), size).await, "The rate of many runs", &mut notes));
     }
-    let starts = starts(places, folder, peers.as_ref(), size).await?;
-    let filters = filters::measure(peers.as_ref(), folder, size.filters, size.repetitions.min(3))?;
+    let starts = or_noted(starts(places, folder, peers.as_ref(), size).await, "The start of a run", &mut notes).unwrap_or_default();
+    let filters = filters::measure(peers.as_ref(), folder, size.filters, size.repetitions.min(3));
+    let filters = or_noted(filters, "The matcher", &mut notes).unwrap_or_default();
     Ok(Measured { long, many, starts, filters, notes })
+}
+
+/// If one measurement fails, the others are still reported.
+fn or_noted<T>(measured: Result<T>, what: &str, notes: &mut Vec<String>) -> Option<T> {
+    measured.inspect_err(|error| notes.push(format!("{what} was not measured: {error:#}."))).ok()
 }
 
 async fn long_runs(place: &Place, folder: &Path, peers: Option<&Peers>, size: Size) -> Result<Long> {
