@@ -16,6 +16,7 @@ import time
 
 import redis
 from celery import Celery, chain
+from celery.exceptions import TimeoutError as Late
 
 url = sys.argv[1]
 app = Celery("bench", broker=url, backend=url)
@@ -31,7 +32,7 @@ def main(steps, runs, seconds):
     server = redis.Redis.from_url(url)
     server.config_set("appendfsync", "always")
     server.config_set("appendonly", "yes")
-    # As many processes as there are cores, which is also its default.
+    # It has as many processes as there are cores, unless it is told otherwise.
     started = [sys.executable, __file__, url, "worker"]
     worker = subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -71,7 +72,7 @@ def repeat(steps, runs, seconds):
             break
         try:
             result.get(timeout=left)
-        except TimeoutError:
+        except Late:
             break
         ended += 1
     return {"runs": ended, "seconds": time.perf_counter() - began}
