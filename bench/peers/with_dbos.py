@@ -16,7 +16,7 @@ from dbos import DBOS
 database, (steps, callers, runs, seconds) = sys.argv[1], map(int, sys.argv[2:6])
 if sys.argv[6:] == ["wal"]:
     # It has SQLite's own defaults: a rollback journal, and commits that are synced (`synchronous` is FULL). A file remembers that it has a
-    # write-ahead log instead, so this makes it faster, and as safe.
+    # write-ahead log instead, which is as safe, and faster where a sync takes long.
     sqlite3.connect(database.removeprefix("sqlite:///")).execute("PRAGMA journal_mode = WAL").close()
 DBOS(config={"name": "bench", "system_database_url": database, "run_admin_server": False, "log_level": "ERROR"})
 
