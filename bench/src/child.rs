@@ -243,6 +243,6 @@ fn serve(binary: &Path, data: &Path, database: Option<&str>) -> Command {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes; the product spawns none here")]
-fn program(path: &Path) -> Command {
+pub(crate) fn program(path: &Path) -> Command {
     Command::new(path)
 }
