@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_turn_by_turn_and_reaches_its_bar_or_not() {
-        let run = |ms| Run { created: 0, ended: ms * 1_000, steps: Vec::new() };
+        let run = |ms: i64| Run { created: 0, ended: ms * 1_000, steps: Vec::new() };
         let peers = vec![("slow", vec![100.0, 200.0, 300.0]), ("fast", vec![10.0, 20.0, 30.0])];
         let mut bars = Bars(Vec::new());
         long(&[Long { engine: "SQLite", plain: vec![run(10), run(20), run(30)], templates: Vec::new(), peers }], &mut bars);
