@@ -8,6 +8,7 @@ import {
   lazyRouteComponent,
   redirect,
 } from '@tanstack/react-router'
+import type { Schemas } from '@/api/types'
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
@@ -260,7 +261,9 @@ const invocation = createRoute({
   staticData: { title: 'Invocation' },
   component: lazyRouteComponent(() => import('@/features/invocations/invocation'), 'OneInvocation'),
 })
-export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; channel?: string }
+type LetterKind = Schemas['LetterKind']
+const LETTER_KINDS: readonly LetterKind[] = ['event', 'delivery', 'invocation']
+export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; kind?: LetterKind }
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
@@ -270,7 +273,7 @@ const events = createRoute({
     tab: search.tab === 'dead' ? 'dead' : undefined,
     type: text(search.type),
     subject: text(search.subject),
-    channel: text(search.channel),
+    kind: LETTER_KINDS.find(kind => kind === search.kind),
   }),
 })
 export type SettingsSearch = { tab?: Part; q?: string; channel?: string; package?: string }

@@ -86,7 +86,7 @@ export function Shell() {
   useRequestedGrantsLive()
   useWaitingLive()
   const { drifted, held, dead } = useWaiting()
-  const counts: Partial<Record<Place['to'], number>> = {
+  const counts: Partial<Record<Place['to'], number | string>> = {
     '/': waiting,
     '/sources': drifted,
     '/policies': useRequestedGrants(),
@@ -151,7 +151,7 @@ export function Shell() {
   )
 }
 
-function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Place; count: number; isTab?: boolean }) {
+function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Place; count: number | string; isTab?: boolean }) {
   return (
     <Link
       to={to}
@@ -165,7 +165,7 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       )}
     >
       <Icon aria-hidden className="size-4" /> {name}
-      {count > 0 && (
+      {!!count && (
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
