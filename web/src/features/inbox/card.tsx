@@ -7,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Action, Foresight, Invocation } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
 import { DefinitionDiff } from '@/components/definition-diff'
+import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
 import { Copy, cx, Foreign, Section, When } from '@/components/ui'
@@ -95,7 +96,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
         </Section>
       )}
 
-      <Facts item={item} action={action} ahead={ahead} />
+      <Facts item={item} action={action} ahead={ahead} isLooking={isLooking} />
     </article>
   )
 }
@@ -272,7 +273,7 @@ function Edited({ item }: { item: Invocation }) {
   )
 }
 
-function Facts({ item, action, ahead }: { item: Invocation; action: Action | undefined; ahead: Foresight | undefined }) {
+function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action' | 'ahead' | 'isLooking'>) {
   const before = useQuery(beforeQuery(item))
   const asking = item.gates.filter(gate => gate.verdict === 'needs_approval')
   const redacted = Object.entries(item.redacted ?? {})
@@ -316,6 +317,7 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
             <p key={gate.gate + error} className="foreign mt-1 text-danger">{`Gate ${gate.gate} could not judge: ${line(error)}`}</p>
           )),
         )}
+        {action && !isLooking && <NearGrantsOf item={item} params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} />}
         {needed > 1 && (
           <p className="mt-1">
             {item.approvals?.length ?? 0} of {needed} people have approved

@@ -5,6 +5,7 @@ import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
+import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
@@ -48,6 +49,7 @@ export function OneInvocation() {
         <Spent item={item} />
         <Rail stages={timeline(item, entries.data?.items ?? [], nameOf)} beside={at => since(item.created_at, at)} />
         {entries.error && <Failed error={entries.error as ApiError} retry={() => void entries.refetch()} />}
+        {action.data && <NearGrantsOf item={item} params={item.redacted ? undefined : item.params} />}
       </Section>
 
       <Section title="What was asked">
