@@ -17,6 +17,7 @@ import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { cascade, closedBecause, isOpen, stepOf, successorOf, titleOf } from './model'
+import { OfRun } from './of-run'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
 
@@ -136,27 +137,7 @@ function Asker({ item }: { item: Invocation }) {
   const nameOf = useNames()
   const title = item.session_title || session.data?.title
   const step = stepOf(item)
-  const automation = item.principal.replace('automation:', '')
-  if (step)
-    return (
-      <p className="mt-2 text-sm text-muted-fg">
-        automation{' '}
-        <Link to="/automations/$automation" params={{ automation }} className="font-medium text-fg hover:underline">
-          <Foreign text={title || automation} />
-        </Link>{' '}
-        ·{' '}
-        <Link to="/runs/$run" params={{ run: step.run }} className="text-primary underline">
-          run <span className="font-mono text-xs">{step.run}</span>
-        </Link>
-        {step.step && (
-          <>
-            {' '}
-            · step <span className="font-medium text-fg">{line(step.step)}</span>
-          </>
-        )}{' '}
-        · asked <When at={item.created_at} />
-      </p>
-    )
+  if (step) return <OfRun item={item} step={step} />
   return (
     <div className="mt-2 text-sm">
       <p className="text-muted-fg">
@@ -317,7 +298,9 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
             <p key={gate.gate + error} className="foreign mt-1 text-danger">{`Gate ${gate.gate} could not judge: ${line(error)}`}</p>
           )),
         )}
-        {action && !isLooking && <NearGrantsOf item={item} params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} />}
+        {action && !isLooking && (
+          <NearGrantsOf item={item} params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} />
+        )}
         {needed > 1 && (
           <p className="mt-1">
             {item.approvals?.length ?? 0} of {needed} people have approved

@@ -10,7 +10,8 @@ import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
-import { closedBecause, titleOf } from '@/features/inbox/model'
+import { closedBecause, stepOf, titleOf } from '@/features/inbox/model'
+import { OfRun } from '@/features/inbox/of-run'
 import { entriesQuery } from '@/features/receipts/queries'
 import { actionQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
@@ -95,6 +96,7 @@ export function OneInvocation() {
 function Head({ item }: { item: Invocation }) {
   const nameOf = useNames()
   const closed = closedBecause(item, useNow(), nameOf)
+  const step = stepOf(item)
   return (
     <header className="mt-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -109,10 +111,14 @@ function Head({ item }: { item: Invocation }) {
       <h1 className="mt-1 text-lg font-semibold">
         <Foreign text={titleOf(item)} />
       </h1>
-      <p className="foreign text-xs text-muted-fg" title={item.principal}>
-        {line(nameOf(item.principal))}
-      </p>
-      {item.reason && (
+      {step ? (
+        <OfRun item={item} step={step} />
+      ) : (
+        <p className="foreign text-xs text-muted-fg" title={item.principal}>
+          {line(nameOf(item.principal))}
+        </p>
+      )}
+      {item.reason && !step && (
         <p className="mt-1">
           <span className="text-xs text-muted-fg">The agent’s own words: </span>
           <Foreign text={`“${item.reason}”`} />
