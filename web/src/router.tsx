@@ -345,6 +345,12 @@ const run = createRoute({
   component: lazyRouteComponent(() => import('@/features/runs/run'), 'OneRun'),
   validateSearch: texts('step'),
 })
+const artifacts = createRoute({
+  getParentRoute: () => root,
+  path: '/artifacts',
+  staticData: { title: 'Artifacts' },
+  component: lazyRouteComponent(() => import('@/features/artifacts'), 'Artifacts'),
+})
 
 export const router = createRouter({
   routeTree: root.addChildren([
@@ -370,6 +376,7 @@ export const router = createRouter({
     editAutomation,
     runs,
     run,
+    artifacts,
     // No link of ours names them, so the types of links need not know them.
     ...(shortcuts as []),
   ]),

@@ -13,6 +13,7 @@ import {
   ListTree,
   type LucideIcon,
   Moon,
+  Package,
   Pause,
   Play,
   Plug,
@@ -50,6 +51,7 @@ type Place = {
     | '/runs'
     | '/invocations'
     | '/events'
+    | '/artifacts'
     | '/settings'
     | '/sources'
     | '/secrets'
@@ -72,6 +74,7 @@ export const PLACES: readonly Place[] = [
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
   { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
   { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
+  { to: '/artifacts', name: 'Artifacts', icon: Package, keys: 'g t' },
   { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
 ]
 /** On a phone there is room for a few; the palette has the rest. */

@@ -10,6 +10,7 @@ import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
+import { MadeArtifacts } from '@/features/artifacts/made'
 import { closedBecause, stepOf, titleOf } from '@/features/inbox/model'
 import { OfRun } from '@/features/inbox/of-run'
 import { entriesQuery } from '@/features/receipts/queries'
@@ -72,6 +73,7 @@ export function OneInvocation() {
           </ul>
         </Section>
       )}
+      {item.completed_at && <MadeArtifacts of={{ invocation: id }} />}
       <Section title="Where else to look">
         <p className="flex flex-wrap items-center gap-x-4 gap-y-2">
           <Link className="text-primary underline" to="/invocations" search={{ session: item.session_id }}>

@@ -33,3 +33,12 @@ export const cancelRun = (run: string) => body(api.POST('/api/v1/runs/{run}/canc
 
 export const rerun = (run: string, how: { from_step?: string; inputs?: Json } = {}) =>
   body(api.POST('/api/v1/runs/{run}/rerun', { params: { path: { run } }, body: how }))
+
+/** Calls of this action in the session of a run, the newest first: those before the one that is known, else all. Ids sort by birth, so they are cursors. */
+export const earlierCallsQuery = (session: string, action: string, before: string | undefined) =>
+  queryOptions({
+    queryKey: ['run', 'earlier', session, action, before],
+    queryFn: async () =>
+      (await body(api.GET('/api/v1/invocations', { params: { query: { session, action, after: before, limit: 50 } } }))).items,
+    retry: false,
+  })

@@ -1,5 +1,5 @@
 import { screen, waitFor, within } from '@testing-library/react'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openPage } from '@/test/page'
 import { base } from '@/test/server'
 
@@ -144,4 +144,87 @@ test('runs are listed by automation and status', async () => {
   await user.click(screen.getByRole('button', { name: 'failed' }))
   await waitFor(() => expect(router.state.location.search).toEqual({ status: 'failed' }))
   await waitFor(() => expect(server.asked.some(asked => asked.path.includes('status=failed'))).toBe(true))
+})
+
+test('what a run made is listed with its step, is saved by a link, and not while it is in quarantine', async () => {
+  const clicked = vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => {})
+  const artifact = {
+    id: 'art_1',
+    run_id: 'run_1',
+    invocation_id: 'inv_look',
+    name: 'files\u{202e}.csv',
+    media_type: 'text/csv',
+    size_bytes: 1_500,
+    sha256: 'ab',
+    created_at: run.created_at,
+  }
+  const held = {
+    ...artifact,
+    id: 'art_2',
+    name: 'bad.bin',
+    invocation_id: 'inv_other',
+    quarantined_at: run.created_at,
+    quarantined_by: 'user:usr_x',
+  }
+  const [look] = run.steps
+  const { server, user } = openPage('/runs/run_1?step=look', {
+    ...answers(() => ({ ...run, steps: [{ ...look, invocation_id: 'inv_look' }] })),
+    'GET /api/v1/artifacts': () => ({ items: [artifact, held], next: null }),
+    'POST /api/v1/artifacts/art_1/link': () => ({ path: '/artifacts/art_1?expires=1&signature=x', expires_at: run.created_at }),
+  })
+  const rail = within(await (await steps()).findByRole('list', { name: 'Artifacts' }))
+  const [good, bad] = rail.getAllByRole('listitem')
+  expect(good?.textContent).toContain('files\\u{202e}.csv')
+  expect(good?.textContent).toContain('1.5 kB · text/csv')
+  expect(good?.textContent).toContain('step look')
+  expect(bad?.textContent).toContain('in quarantine')
+  expect(bad?.textContent).not.toContain('step')
+  expect(rail.queryByRole('button', { name: 'Download bad.bin' })).toBeNull()
+  // The step shows its own, and no other.
+  const panel = within(screen.getByRole('region', { name: 'The selected step' }))
+  expect(within(await panel.findByRole('list', { name: 'Artifacts' })).getAllByRole('listitem')).toHaveLength(1)
+  await user.click(panel.getByRole('button', { name: /^Download/ }))
+  await waitFor(() => expect(clicked).toHaveBeenCalled())
+  expect((clicked.mock.contexts[0] as HTMLAnchorElement).getAttribute('href')).toBe('/artifacts/art_1?expires=1&signature=x')
+  expect(server.asked.some(asked => asked.path === '/api/v1/artifacts?run=run_1&limit=50')).toBe(true)
+  clicked.mockRestore()
+})
+
+test('a step shows how its call went, and the calls of its earlier attempts', async () => {
+  const failed = { code: 'source_unavailable', message: 'it was away' }
+  const mine = { ...held, id: 'inv_1', status: 'failed', error: failed }
+  const last = { ...mine, id: 'inv_3', status: 'succeeded', error: null, completed_at: run.created_at }
+  const done = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null, step: 2 }
+  const { server } = openPage('/runs/run_1?step=tell', {
+    ...answers(() => ({
+      ...done,
+      steps: [...run.steps, { ...run.steps[0], index: 1, step_id: 'tell', action: 'files.write_text', invocation_id: 'inv_3' }],
+    })),
+    'GET /api/v1/invocations/inv_3': () => ({ invocation: last }),
+    'GET /api/v1/invocations/inv_3/entries': () => ({ items: [], next: null }),
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('after=inv_3')
+        ? [mine, { ...mine, id: 'inv_2', trace_id: 'run_other' }, { ...mine, id: 'inv_0', reason: 'step `look` of the automation `x`' }]
+        : [],
+      next: null,
+    }),
+  })
+  const earlier = within(await screen.findByRole('list', { name: 'Earlier attempts' }))
+  expect(earlier.getAllByRole('listitem')).toHaveLength(1)
+  expect(earlier.getByText('it was away (source_unavailable)')).toBeTruthy()
+  expect(earlier.getByRole('link', { name: 'the call' }).getAttribute('href')).toBe('/invocations/inv_1')
+  expect(await screen.findByText('decided')).toBeTruthy()
+  expect(server.asked.some(asked => asked.path.includes('session=ses_1&action=files.write_text&after=inv_3'))).toBe(true)
+})
+
+test('artifacts of everything have a page of their own', async () => {
+  openPage('/artifacts', {
+    'GET /api/v1/artifacts': () => ({
+      items: [
+        { id: 'art_1', run_id: 'run_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at },
+      ],
+      next: null,
+    }),
+  })
+  expect((await screen.findByRole('link', { name: 'its run' })).getAttribute('href')).toBe('/runs/run_1')
 })
