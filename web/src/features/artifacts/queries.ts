@@ -1,8 +1,9 @@
 // Everything the lists of artifacts ask the server.
 import { infiniteQueryOptions } from '@tanstack/react-query'
-import { api, body } from '@/api/client'
+import { body } from '@/api/client'
+import { undescribed } from '@/api/undescribed'
 
-/** What is known of an artifact. The generated types of the API do not have it. */
+/** What is known of an artifact. */
 export type Artifact = {
   id: string
   run_id?: string | null
@@ -17,13 +18,7 @@ export type Artifact = {
   quarantined_by?: string | null
 }
 
-type Answer<T> = Promise<{ data?: T; error?: unknown; response: Response }>
-type Artifacts = {
-  GET(path: '/api/v1/artifacts', asked: { params: { query: object } }): Answer<{ items: Artifact[]; next?: string | null }>
-  POST(path: '/api/v1/artifacts/{artifact}/link', asked: { params: { path: { artifact: string } }; body: object }): Answer<{ path: string }>
-}
-const artifacts = api as unknown as Artifacts
-
+type Artifacts = { items: Artifact[]; next?: string | null }
 /** Of a run, of a call, or all. */
 export type Made = { run?: string; invocation?: string }
 
@@ -31,10 +26,11 @@ export const artifactsQuery = (made: Made) =>
   infiniteQueryOptions({
     queryKey: ['artifacts', made],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) => body(artifacts.GET('/api/v1/artifacts', { params: { query: { ...made, limit: 50, after: pageParam } } })),
+    queryFn: ({ pageParam }) =>
+      body(undescribed.GET<Artifacts>('/api/v1/artifacts', { params: { query: { ...made, limit: 50, after: pageParam } } })),
     getNextPageParam: page => page.next ?? undefined,
   })
 
 /** A path on this server that opens for whoever is logged in and may read the artifact, for a while. */
 export const linkTo = async (artifact: string): Promise<string> =>
-  (await body(artifacts.POST('/api/v1/artifacts/{artifact}/link', { params: { path: { artifact } }, body: {} }))).path
+  (await body(undescribed.POST<{ path: string }>('/api/v1/artifacts/{artifact}/link', { params: { path: { artifact } }, body: {} }))).path

@@ -12,7 +12,7 @@ import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
-import { lasted, STATUSES, startedBy } from './model'
+import { lasted, reached, STATUSES, startedBy } from './model'
 import { runsQuery } from './queries'
 
 const route = getRouteApi('/runs')
@@ -132,7 +132,7 @@ export function RunRow({ run }: { run: Run }) {
       <span className="min-w-0">
         <Foreign text={run.automation_name ?? run.automation_id} className="block truncate font-medium" />
         <span className="block truncate text-xs text-muted-fg">
-          version {run.version} · by {line(startedBy(run))}
+          version {run.version} · by {line(startedBy(run))} · {reached(run)}
           {run.rerun_of && ' · once more'}
           {run.error && <span className="text-danger"> · {line(`${run.error.step_id ?? run.error.code}: ${run.error.message}`)}</span>}
         </span>

@@ -170,3 +170,10 @@ export function callsOf<Call extends Pick<Invocation, 'principal' | 'trace_id' |
     return made?.run === run && made.step === step
   })
 }
+
+/** How far it came. What it is at counts while it works or waits; what it did, once it has ended. */
+export function reached(run: Pick<Run, 'status' | 'phase' | 'step'>): string {
+  if (run.phase === 'on_failure') return 'after a failure'
+  if (run.status === 'succeeded') return 'every step'
+  return `at step ${run.step + 1}`
+}

@@ -193,6 +193,16 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
               its calls
             </Link>
           </Fact>
+          <Fact name="Firing">
+            <Link
+              to="/automations/$automation"
+              params={{ automation: run.automation_id }}
+              search={{ tab: 'history' }}
+              className="text-primary underline"
+            >
+              among what its triggers came to
+            </Link>
+          </Fact>
           <Fact name="Events">
             <Link to="/events" search={{ subject: run.id }} className="text-primary underline">
               its events
@@ -201,6 +211,12 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
         </Facts>
       </Section>
       <DefinitionOfRun run={run} definition={definition} />
+      <details className="mt-5">
+        <summary className="cursor-pointer text-xs text-muted-fg select-none max-md:min-h-11">Raw JSON</summary>
+        <div className="mt-2">
+          <Pre text={json(run)} />
+        </div>
+      </details>
     </>
   )
 }
