@@ -336,7 +336,7 @@ const runs = createRoute({
   path: '/runs',
   staticData: { title: 'Runs' },
   component: lazyRouteComponent(() => import('@/features/runs'), 'Runs'),
-  validateSearch: texts('automation', 'status'),
+  validateSearch: texts('automation', 'status', 'only'),
 })
 const run = createRoute({
   getParentRoute: () => root,

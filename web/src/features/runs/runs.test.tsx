@@ -228,3 +228,28 @@ test('artifacts of everything have a page of their own', async () => {
   })
   expect((await screen.findByRole('link', { name: 'its run' })).getAttribute('href')).toBe('/runs/run_1')
 })
+
+test('several runs are run again, one by one, and then the list has those that were started', async () => {
+  const ended = (id: string) => ({ ...run, id, status: 'failed', waiting_for: null, invocation_id: null })
+  const { server, user, router } = openPage('/runs', {
+    ...answers(() => run),
+    'GET /api/v1/automations': () => ({ items: [automation], next: null }),
+    'GET /api/v1/runs': () => ({ items: [ended('run_a'), ended('run_b'), run], next: null }),
+    'GET /api/v1/runs/run_new': () => ({ ...run, id: 'run_new' }),
+    'POST /api/v1/runs/run_a/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_new' }),
+    'POST /api/v1/runs/run_b/rerun': () => ({ firing_id: 'fir_3', outcome: 'dropped', reason: 'already_running', run_id: null }),
+  })
+  for (const id of ['run_a', 'run_b', 'run_1']) await user.click(await screen.findByLabelText(`Choose ${id}`))
+  expect(screen.getByText('3 runs chosen')).toBeTruthy()
+  // Of a run that has ended there is nothing to cancel.
+  expect(screen.getByRole('button', { name: 'Cancel 1…' })).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Run 2 again…' }))
+  const dialog = within(await screen.findByRole('dialog'))
+  expect(dialog.getAllByRole('listitem')).toHaveLength(2)
+  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  await user.click(dialog.getByRole('button', { name: 'Run them' }))
+  expect(await screen.findByText('1 run started. 1 not: a run had not ended yet.')).toBeTruthy()
+  await waitFor(() => expect(router.state.location.search).toEqual({ only: 'run_new' }))
+  expect(await screen.findByLabelText('Choose run_new')).toBeTruthy()
+  expect(screen.queryByLabelText('Choose run_a')).toBeNull()
+})
