@@ -7,6 +7,10 @@ import type { EventFilter } from './queries'
 /** The first words of the names of events. */
 export const KINDS = [
   'invocation',
+  'automation',
+  'document',
+  'event',
+  'event_group',
   'batch',
   'grant',
   'mode',

@@ -211,12 +211,20 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
         </Facts>
       </Section>
       <DefinitionOfRun run={run} definition={definition} />
-      <details className="mt-5">
-        <summary className="cursor-pointer text-xs text-muted-fg select-none max-md:min-h-11">Raw JSON</summary>
-        <div className="mt-2">
-          <Pre text={json(run)} />
-        </div>
-      </details>
+      <Raw run={run} />
     </>
+  )
+}
+
+/** The run as the API tells it. */
+function Raw({ run }: { run: Run }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <div className="mt-5">
+      <Button look="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {isOpen ? 'Hide the JSON' : 'Raw JSON'}
+      </Button>
+      {isOpen && <Pre text={json(run)} />}
+    </div>
   )
 }

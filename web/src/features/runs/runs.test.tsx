@@ -114,11 +114,13 @@ test('a run is run again from a step, and then the new run is shown', async () =
   expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({ from_step: 'tell' })
 })
 
-test('the definition of a run is compared with the saved one', async () => {
+test('a run is shown as JSON on demand, and its definition is compared with the saved one', async () => {
   const { user } = openPage(
     '/runs/run_1',
     answers(() => run),
   )
+  await user.click(await screen.findByRole('button', { name: 'Raw JSON' }))
+  expect(screen.getByText(/"firing_id": "fir_1"/)).toBeTruthy()
   await user.click(await screen.findByRole('button', { name: 'Compare with the saved one' }))
   expect(await screen.findByText(/"goal": "New"/)).toBeTruthy()
 })
