@@ -8,6 +8,7 @@ import {
   lazyRouteComponent,
   redirect,
 } from '@tanstack/react-router'
+import type { Schemas } from '@/api/types'
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
@@ -260,7 +261,9 @@ const invocation = createRoute({
   staticData: { title: 'Invocation' },
   component: lazyRouteComponent(() => import('@/features/invocations/invocation'), 'OneInvocation'),
 })
-export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; channel?: string }
+type LetterKind = Schemas['LetterKind']
+const LETTER_KINDS: readonly LetterKind[] = ['event', 'delivery', 'invocation']
+export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; kind?: LetterKind }
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
@@ -270,7 +273,7 @@ const events = createRoute({
     tab: search.tab === 'dead' ? 'dead' : undefined,
     type: text(search.type),
     subject: text(search.subject),
-    channel: text(search.channel),
+    kind: LETTER_KINDS.find(kind => kind === search.kind),
   }),
 })
 export type SettingsSearch = { tab?: Part; q?: string; channel?: string; package?: string }
@@ -333,7 +336,7 @@ const runs = createRoute({
   path: '/runs',
   staticData: { title: 'Runs' },
   component: lazyRouteComponent(() => import('@/features/runs'), 'Runs'),
-  validateSearch: texts('automation', 'status'),
+  validateSearch: texts('automation', 'status', 'only'),
 })
 const run = createRoute({
   getParentRoute: () => root,
@@ -341,6 +344,12 @@ const run = createRoute({
   staticData: { title: 'Run' },
   component: lazyRouteComponent(() => import('@/features/runs/run'), 'OneRun'),
   validateSearch: texts('step'),
+})
+const artifacts = createRoute({
+  getParentRoute: () => root,
+  path: '/artifacts',
+  staticData: { title: 'Artifacts' },
+  component: lazyRouteComponent(() => import('@/features/artifacts'), 'Artifacts'),
 })
 
 export const router = createRouter({
@@ -367,6 +376,7 @@ export const router = createRouter({
     editAutomation,
     runs,
     run,
+    artifacts,
     // No link of ours names them, so the types of links need not know them.
     ...(shortcuts as []),
   ]),

@@ -14,7 +14,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'filter'],
   ['Esc', 'close, or clear the selection'],
   ['G I · G R · G A', 'inbox, receipts, actions'],
-  ['G M · G U', 'automations, runs'],
+  ['G M · G U · G T', 'automations, runs, artifacts'],
   ['G S · G K · G Q · G P', 'sources, secrets, quarantine, policies'],
   ['G O · G N · G E · G ,', 'overview, invocations, events, settings'],
   ['⌘K', 'go anywhere'],

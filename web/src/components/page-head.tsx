@@ -14,7 +14,7 @@ export function PageHead({ title, command, children }: { title: string; command?
   )
 }
 
-type Tab<Name extends string> = { name: Name; label: string; count?: number }
+type Tab<Name extends string> = { name: Name; label: string; count?: number | string }
 
 /** The parts of a page. Each has an address, which `onPick` goes to. */
 export function Tabs<Name extends string>({

@@ -13,6 +13,7 @@ import {
   ListTree,
   type LucideIcon,
   Moon,
+  Package,
   Pause,
   Play,
   Plug,
@@ -50,6 +51,7 @@ type Place = {
     | '/runs'
     | '/invocations'
     | '/events'
+    | '/artifacts'
     | '/settings'
     | '/sources'
     | '/secrets'
@@ -72,6 +74,7 @@ export const PLACES: readonly Place[] = [
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
   { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
   { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
+  { to: '/artifacts', name: 'Artifacts', icon: Package, keys: 'g t' },
   { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
 ]
 /** On a phone there is room for a few; the palette has the rest. */
@@ -86,7 +89,7 @@ export function Shell() {
   useRequestedGrantsLive()
   useWaitingLive()
   const { drifted, held, dead } = useWaiting()
-  const counts: Partial<Record<Place['to'], number>> = {
+  const counts: Partial<Record<Place['to'], number | string>> = {
     '/': waiting,
     '/sources': drifted,
     '/policies': useRequestedGrants(),
@@ -151,7 +154,7 @@ export function Shell() {
   )
 }
 
-function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Place; count: number; isTab?: boolean }) {
+function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Place; count: number | string; isTab?: boolean }) {
   return (
     <Link
       to={to}
@@ -165,7 +168,7 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       )}
     >
       <Icon aria-hidden className="size-4" /> {name}
-      {count > 0 && (
+      {!!count && (
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',

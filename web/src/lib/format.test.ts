@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ago, clockTime, countdown, counted, milliseconds, span } from './format'
+import { ago, bytes, clockTime, countdown, counted, milliseconds, span } from './format'
 
 const now = Date.parse('2026-11-17T12:00:00Z')
 
@@ -19,6 +19,7 @@ test('times and counts are said in words', () => {
   expect(ago('2026-11-17T12:00:00Z', now)).toBe('now')
   expect([span(0), span(59), span(61), span(7_300), span(200_000)]).toEqual(['0 s', '59 s', '1 min', '2 h', '2 d'])
   expect([milliseconds(14), milliseconds(1_500), milliseconds(90_000)]).toEqual(['14 ms', '1.5 s', '1 min'])
+  expect([bytes(0), bytes(999), bytes(1_500), bytes(3_000_000)]).toEqual(['0 B', '999 B', '1.5 kB', '3.0 MB'])
   expect([counted(1, 'call'), counted(0, 'call')]).toEqual(['1 call', '0 calls'])
 })
 

@@ -47,6 +47,12 @@ export function milliseconds(value: number): string {
   return value < 1_000 ? `${value} ms` : value < 60_000 ? `${(value / 1_000).toFixed(1)} s` : span(value / 1_000)
 }
 
+/** `412 B`, `1.5 kB`, `3.0 MB`. */
+export function bytes(count: number): string {
+  if (count < 1_000) return `${count} B`
+  return count < 1_000_000 ? `${(count / 1_000).toFixed(1)} kB` : `${(count / 1_000_000).toFixed(1)} MB`
+}
+
 /** `1 call`, `3 calls`. */
 export const counted = (count: number, noun: string, plural = `${noun}s`): string => `${count} ${count === 1 ? noun : plural}`
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Action } from '@/api/types'
-import { deadIn, driftedIn } from './waiting'
+import { deadInWords, driftedIn } from './waiting'
 
 test('what drifted and what appeared is to be reviewed, whichever source it is of', () => {
   const action = (id: string, drift: Action['drift']) => ({ id, drift }) as Action
@@ -11,7 +11,8 @@ test('what drifted and what appeared is to be reviewed, whichever source it is o
   expect(driftedIn({ sources }).map(each => each.id)).toEqual(['a.two', 'b.one', 'b.two'])
 })
 
-test('dead letters are added up over all channels', () => {
-  expect(deadIn([])).toBe(0)
-  expect(deadIn([{ dead: 2 }, { dead: 0 }, { dead: 1 }])).toBe(3)
+test('dead letters are counted as far as they are read', () => {
+  expect(deadInWords({ items: [], next: null })).toBe('')
+  expect(deadInWords({ items: [1, 2], next: null })).toBe('2')
+  expect(deadInWords({ items: [1, 2], next: 'x' })).toBe('2+')
 })

@@ -1,8 +1,8 @@
 // What waits for a person besides pending calls, counted on every page: definitions to review, calls in doubt, what is in quarantine, and
-// what was not delivered.
+// what was given up.
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
-import type { Action, Schemas } from '@/api/types'
+import type { Action } from '@/api/types'
 import { actionsQuery } from './actions'
 import { useMay } from './me'
 import { everyPage } from './pages'
@@ -13,10 +13,6 @@ export const driftedIn = (catalogue: { sources: readonly { actions: readonly Act
   catalogue.sources.flatMap(source => source.actions).filter(action => action.drift !== 'none')
 
 export const driftedQuery = { ...actionsQuery, select: driftedIn, retry: false }
-
-/** Notices that a channel did not take. */
-export const deadIn = (channels: readonly Pick<Schemas['ChannelView'], 'dead'>[]): number =>
-  channels.reduce((sum, channel) => sum + channel.dead, 0)
 
 export const channelsQuery = queryOptions({
   queryKey: ['channels'],
@@ -39,27 +35,35 @@ const doubtedQuery = queryOptions({
   retry: false,
 })
 
-/** No event tells of a notice that was given up. */
+/** As many are counted, not more: a letter comes with its event. */
+const DEAD_MAX = 50
+/** No event tells of a notice or a call that was given up. */
 const DEAD_MS = 60_000
 
-export function useWaiting(): { drifted: number; doubted: number; held: number; dead: number } {
+/** How many dead letters there are, in words: `50+` where there are more than are counted, and nothing where there is none. */
+export const deadInWords = ({ items, next }: { items: readonly unknown[]; next?: string | null }): string =>
+  next ? `${items.length}+` : items.length > 0 ? String(items.length) : ''
+
+export const deadCountQuery = queryOptions({
+  queryKey: ['dead', 'count'],
+  queryFn: async () => deadInWords(await body(api.GET('/api/v1/dead-letters', { params: { query: { limit: DEAD_MAX } } }))),
+  retry: false,
+  staleTime: 30_000,
+  refetchInterval: DEAD_MS,
+})
+
+export function useWaiting(): { drifted: number; doubted: number; held: number; dead: string } {
   const permissions = useMay()
   const drifted = useQuery(driftedQuery)
   const doubted = useQuery(doubtedQuery)
   const held = useQuery({ ...heldQuery, enabled: permissions.includes('read') })
-  const dead = useQuery({
-    ...channelsQuery,
-    enabled: permissions.includes('manage_policy'),
-    retry: false,
-    staleTime: 30_000,
-    refetchInterval: DEAD_MS,
-    select: deadIn,
-  })
-  return { drifted: drifted.data?.length ?? 0, doubted: doubted.data ?? 0, held: held.data ?? 0, dead: dead.data ?? 0 }
+  const dead = useQuery({ ...deadCountQuery, enabled: permissions.includes('read') })
+  return { drifted: drifted.data?.length ?? 0, doubted: doubted.data ?? 0, held: held.data ?? 0, dead: dead.data ?? '' }
 }
 
 /** Once for all pages: reads the numbers again when the stream tells of a change. */
 export function useWaitingLive(): void {
   useRefresh(['quarantine.', 'invocation.quarantined'], ['quarantines'])
   useRefresh(['channel.'], ['channels'])
+  useRefresh(['event.dead_lettered'], ['dead'])
 }

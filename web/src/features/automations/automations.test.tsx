@@ -102,6 +102,63 @@ test('the list says what starts each, and an empty one leads to the gallery', as
   expect(screen.getAllByText(/^Needs the source .*documents.*, which is not here\.$/).length).toBeGreaterThan(0)
 })
 
+const listening = {
+  ...automation,
+  triggers: [{ id: 'added', automation_id: 'aut_1', type: 'event', enabled: true, enabled_at: '2026-11-18T09:00:00Z', has_token: false }],
+  definition: {
+    ...definition,
+    triggers: [{ trigger_id: 'added', type: 'event', config: { event_type: 'drive.file_added', filters: { 'data.size': { $gt: 5 } } } }],
+  },
+}
+const tested = (id: string, more: object) => ({
+  cursor: id,
+  id,
+  type: 'drive.file_added',
+  subject: id,
+  time: '2026-11-18T09:00:00Z',
+  ...more,
+})
+
+test('the filter of a trigger is tried on the latest events, and says what each does not satisfy', async () => {
+  const { server, user } = openPage('/automations/aut_1', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => listening,
+    'POST /api/v1/filters/test': () => ({
+      matching: 1,
+      events: [tested('evt_2', { matches: true, unmet: [] }), tested('evt_1', { matches: false, unmet: ['data.size'] })],
+    }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Try it on the latest events' }))
+  expect(await screen.findByText('It accepts 1 of the latest 2 events.')).toBeTruthy()
+  const [first, second] = within(screen.getByRole('list', { name: 'The latest events' })).getAllByRole('listitem')
+  expect(first?.textContent).toContain('accepted')
+  expect(second?.textContent).toContain('does not satisfy data.size')
+  expect(server.asked.find(asked => asked.path === '/api/v1/filters/test')?.body).toEqual({
+    event_type: 'drive.file_added',
+    filters: { 'data.size': { $gt: 5 } },
+    space: 'spc_1',
+  })
+})
+
+test('a filter that is none says what is wrong with it, while it is written', async () => {
+  const { user } = openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => listening,
+    'POST /api/v1/filters/test': () =>
+      new Refused(422, {
+        code: 'definition_invalid',
+        title: 'Invalid',
+        detail: 'it has mistakes',
+        type: '',
+        status: 422,
+        mistakes: [{ pointer: '/filters/data.size/$gt', code: 'bad_operand', message: 'it compares with a number' }],
+      }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Try it on the latest events' }))
+  expect(await screen.findByText(/it compares with a number/)).toBeTruthy()
+  expect(screen.getByText(/It touches the source/).textContent).toBe('It touches the source files.')
+})
+
 test('what was filled in stands in the editor, with what it would do', async () => {
   const { server, user, router } = openPage('/automations/gallery?starter=hook-to-file', withInvoke)
   const folder = await screen.findByLabelText('Folder')

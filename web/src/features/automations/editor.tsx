@@ -15,7 +15,7 @@ import { DefinitionForm } from './form'
 import { JsonView } from './json-view'
 import { Lists } from './lists'
 import { isBegun } from './model'
-import { Mistakes, PlannedSteps, Schedules, SpaceField } from './parts'
+import { Mistakes, PlannedSteps, Schedules, SourcesTouched, SpaceField } from './parts'
 import { dryRunQuery, schemaQuery } from './queries'
 import { Review } from './review'
 import { keep, type Working } from './working'
@@ -128,7 +128,9 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
               The text under JSON is no definition; this is what it was before.
             </p>
           )}
-          {view === 'form' && <DefinitionForm schema={schema.data} definition={definition} mistakes={mistakes} onChange={change} />}
+          {view === 'form' && (
+            <DefinitionForm schema={schema.data} space={inSpace} definition={definition} mistakes={mistakes} onChange={change} />
+          )}
           {view === 'json' && <JsonView definition={definition} text={broken} mistakes={mistakes} onChange={change} onBroken={setBroken} />}
           {view === 'diff' && <Difference before={saved?.definition} after={definition} version={saved?.version} />}
         </div>
@@ -226,6 +228,7 @@ function WouldDo({
     <div className={isLate ? 'opacity-60' : undefined}>
       <Section title="What would happen">
         <PlannedSteps steps={plan.steps} />
+        <SourcesTouched steps={plan.steps} />
       </Section>
       {plan.schedules.length > 0 && (
         <Section title="When it fires next">

@@ -26,7 +26,7 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   chain_too_deep: 'too many runs had led to it.',
   creator_inactive: 'whoever saved the automation may no longer act.',
   action_unavailable: 'an action of it is not there.',
-  breaker_open: 'what it calls keeps failing, and is left alone for now.',
+  breaker_open: 'it fired too often for too long: the trigger is disabled until a person enables it.',
 }
 
 /** Why a firing came to what it came to, after a colon. */

@@ -9,9 +9,16 @@ import { Fold } from './parts'
 import { StepCard } from './step-card'
 import { TriggerCard } from './trigger-card'
 
-type Props = { schema: Json; definition: Json; mistakes: readonly Mistake[]; onChange: (definition: Json) => void }
+type Props = {
+  schema: Json
+  /** Where it acts; what the server takes if it is not said. */
+  space: string | undefined
+  definition: Json
+  mistakes: readonly Mistake[]
+  onChange: (definition: Json) => void
+}
 
-export function DefinitionForm({ schema, definition, mistakes, onChange }: Props) {
+export function DefinitionForm({ schema, space, definition, mistakes, onChange }: Props) {
   const triggers = (definition.triggers as Trigger[] | undefined) ?? []
   const plan = (definition.plan as Step[] | undefined) ?? []
   const execution = (definition.execution as Json | undefined) ?? {}
@@ -30,6 +37,7 @@ export function DefinitionForm({ schema, definition, mistakes, onChange }: Props
           draw={(trigger, at, change, verbs) => (
             <TriggerCard
               schema={schema}
+              space={space}
               trigger={trigger}
               name={`trigger-${at}`}
               mistakes={mistakesUnder(mistakes, `/triggers/${at}`)}

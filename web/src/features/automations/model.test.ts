@@ -16,6 +16,7 @@ import {
   pick,
   planInWords,
   signedTriggers,
+  sourcesOf,
   startsWhen,
   unusedName,
   withHoles,
@@ -137,6 +138,10 @@ test('what starts it, and what did not run, is said in words', () => {
   expect(firingInWords({ outcome: 'skipped', reason: 'paused', count: 3, trigger_id: 'a' })).toBe(
     'Did not run, 3 times: the automation was paused.',
   )
+})
+
+test('the sources of a plan are named once each', () => {
+  expect(sourcesOf([{ action: 'files.list' }, { action: 'notify.send' }, { action: 'files.write_text' }])).toEqual(['files', 'notify'])
 })
 
 test('a blank definition is not told its mistakes before anything is typed', () => {

@@ -239,3 +239,8 @@ export function actionsOf(definition: Json): string[] {
   const after = ((definition.execution as Json | undefined)?.on_failure as Step[] | undefined) ?? []
   return [...new Set([...((definition.plan as Step[] | undefined) ?? []), ...after].map(step => step.action))]
 }
+
+/** The sources of the actions that steps call, each once, in their order. */
+export const sourcesOf = (steps: readonly { action: string }[]): string[] => [
+  ...new Set(steps.map(step => step.action.split('.')[0] ?? '')),
+]

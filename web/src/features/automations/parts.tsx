@@ -1,5 +1,6 @@
 // Small parts that the pages of automations share.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
@@ -9,7 +10,7 @@ import { cx, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
 import { lineDiff } from '@/lib/diff'
-import { planInWords } from './model'
+import { planInWords, sourcesOf } from './model'
 
 /** What is wrong, or worth a look, each with its place and what to try. */
 export function Mistakes({
@@ -70,6 +71,25 @@ export function PlannedSteps({ steps }: { steps: readonly Schemas['PlannedStepVi
         ))}
       </ol>
     </>
+  )
+}
+
+/** Which sources it calls. */
+export function SourcesTouched({ steps }: { steps: readonly Schemas['PlannedStepView'][] }) {
+  const sources = sourcesOf(steps)
+  return (
+    <p className="mt-3 text-xs text-muted-fg">
+      {sources.length === 1 ? 'It touches the source ' : 'It touches the sources '}
+      {sources.map((source, at) => (
+        <span key={source}>
+          {at > 0 && ', '}
+          <Link to="/sources/$source" params={{ source }} className="text-primary underline">
+            {line(source)}
+          </Link>
+        </span>
+      ))}
+      .
+    </p>
   )
 }
 

@@ -4,12 +4,15 @@ import { useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
 import { line } from '@/lib/clean'
 import { CardVerbs } from './card-verbs'
+import { FilterTest } from './filter-test'
 import { Part, type Verbs } from './form'
 import { mistakesUnder, partOf, pick, type Trigger, told } from './model'
 import { Fold } from './parts'
 
 type Props = {
   schema: Json
+  /** Where the automation acts. */
+  space: string | undefined
   trigger: Trigger
   name: string
   mistakes: readonly Mistake[]
@@ -24,7 +27,7 @@ const FIRST: Record<Trigger['type'], readonly string[]> = {
   event: ['event_type', 'filters'],
 }
 
-export function TriggerCard({ schema, trigger, name, mistakes, onChange, verbs }: Props) {
+export function TriggerCard({ schema, space, trigger, name, mistakes, onChange, verbs }: Props) {
   const config = trigger.config ?? {}
   const part = partOf(schema, trigger.type)
   const [first] = useState(FIRST[trigger.type] ?? [])
@@ -55,11 +58,14 @@ export function TriggerCard({ schema, trigger, name, mistakes, onChange, verbs }
         />
       )}
       {trigger.type === 'event' && typeof config.event_type === 'string' && config.event_type && (
-        <p className="mt-2 text-xs">
-          <Link to="/events" search={{ type: config.event_type.replace(/\.\*$/, '') }} target="_blank" className="text-primary underline">
-            Events of this type that there were lately
-          </Link>
-        </p>
+        <>
+          <p className="mt-2 text-xs">
+            <Link to="/events" search={{ type: config.event_type.replace(/\.\*$/, '') }} target="_blank" className="text-primary underline">
+              Events of this type that there were lately
+            </Link>
+          </p>
+          <FilterTest eventType={config.event_type} filters={config.filters} space={space} />
+        </>
       )}
       {trigger.type === 'webhook' && (
         <p className="text-muted-fg">Saving it shows its token, once. With a signature it has none: you name the secret that signs.</p>

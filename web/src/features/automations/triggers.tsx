@@ -10,6 +10,7 @@ import { ShownOnce } from '@/features/settings/shown-once'
 import { json, line } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { FilterTest } from './filter-test'
 import { curlOf, type Trigger } from './model'
 import { changed, rotateToken, switchTrigger } from './queries'
 
@@ -107,6 +108,7 @@ function Listens({ automation, trigger }: { automation: Automation; trigger: str
         </Link>
       </p>
       {found?.config?.filters != null && <Pre text={json(found.config.filters)} />}
+      {type && <FilterTest eventType={type} filters={found?.config?.filters} space={automation.space_id} />}
     </div>
   )
 }

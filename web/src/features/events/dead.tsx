@@ -1,122 +1,119 @@
-// Dead letters: notices to channels that were given up. Each is delivered once more, or dropped.
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+// Dead letters: events, notices and calls that were given up. Each is asked for once more, or dropped.
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
+import { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
+import { Pre } from '@/components/changes'
 import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
+import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { json, line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
-import { channelsQuery } from '@/lib/waiting'
-import { grouped } from './model'
-import { deadQuery, dropDead, retryDead } from './queries'
+import { CallAgain } from './call-again'
+import { grouped, letterInWords, mayRetry } from './model'
+import { deadQuery, dropLetter, type LetterKind, retryLetter } from './queries'
 
-type Letter = Schemas['DeliveryView']
+type Letter = Schemas['DeadLetterView']
 
-/** Of one channel, or of all. */
-export function DeadLetters({ channel }: { channel?: string }) {
+const KINDS: readonly (readonly [LetterKind, string])[] = [
+  ['event', 'events that a group gave up'],
+  ['delivery', 'notices that no channel could deliver'],
+  ['invocation', 'calls that failed again and again'],
+]
+
+export function DeadLetters({ kind, onKind }: { kind: LetterKind | undefined; onKind: (kind: LetterKind | undefined) => void }) {
   const client = useQueryClient()
-  const dead = useInfiniteQuery(deadQuery(channel))
-  const channels = useQuery(channelsQuery)
-  const mayManage = useMay().includes('manage_policy')
+  const dead = useInfiniteQuery(deadQuery(kind))
+  const may = useMay()
+  const mayDrop = may.includes('manage_policy')
   const { say } = useToasts()
   const { error, busy, run } = useSending<string>()
-  const [dropping, setDropping] = useState<{ channel: string; letter?: Letter }>()
+  const [dropping, setDropping] = useState<readonly Letter[]>()
+  const [calling, setCalling] = useState<Letter>()
   const letters = dead.data?.pages.flatMap(page => page.items) ?? []
-  const nameOf = (id: string) => channels.data?.find(each => each.id === id)?.name ?? id
-  const owners = [...new Set(letters.map(letter => letter.channel))]
   const done = async (words: string) => {
     say(words)
-    await Promise.all([client.invalidateQueries({ queryKey: ['dead'] }), client.invalidateQueries({ queryKey: channelsQuery.queryKey })])
+    await client.invalidateQueries({ queryKey: ['dead'] })
   }
-  const retry = (of: string, letter?: Letter) =>
-    run(letter?.id ?? of, async () => {
-      const { retried } = await retryDead(of, letter?.id)
-      await done(`${counted(retried, 'dead letter')} on the way once more.`)
+  const retry = (word: string, chosen: readonly Letter[]) =>
+    run(word, async () => {
+      const { count, refusal } = await each(chosen, letter => retryLetter(letter.id))
+      if (count > 0) await done(`${counted(count, 'dead letter')} on the way once more.`)
+      if (refusal) throw refusal
     })
-  if (dead.isPending) return <Loading />
   return (
     <div>
+      <div className="border-b px-4 py-2 md:px-6">
+        <select
+          aria-label="Kind"
+          value={kind ?? ''}
+          onChange={event => onKind((event.target.value || undefined) as LetterKind | undefined)}
+          className={`${fieldClass} sm:max-w-80`}
+        >
+          <option value="">of any kind</option>
+          {KINDS.map(([name, words]) => (
+            <option key={name} value={name}>
+              {words}
+            </option>
+          ))}
+        </select>
+      </div>
       {dead.error && <Failed error={dead.error as ApiError} retry={() => void dead.refetch()} />}
       {error && <Failed error={error} />}
-      {letters.length === 0 && !dead.error && (
+      {dead.isPending && <Loading />}
+      {dead.data && letters.length === 0 && !dead.hasNextPage && (
         <Empty title="No dead letters">
-          {channel ? 'What was to be told is told, or still tried.' : 'A notice that a channel does not take within an hour ends here.'}
+          An event that its group does not take, a notice that no channel could deliver and a call whose attempts are used up end here.
         </Empty>
       )}
-      {mayManage &&
-        owners.map(of => (
-          <div key={of} className="flex flex-wrap items-center gap-2 border-b px-4 py-2 md:px-6">
-            <Foreign text={nameOf(of)} className="font-medium" />
-            <Copy text={`countersign channel retry ${nameOf(of)}`} className="max-md:hidden" />
-            <span className="flex-1" />
-            <Button busy={busy === of} onClick={() => void retry(of)}>
-              Retry all
-            </Button>
-            <Button look="quiet" onClick={() => setDropping({ channel: of })}>
-              Drop all
-            </Button>
-          </div>
-        ))}
-      {grouped(letters).map(group => (
-        <section key={group.problem} aria-label={group.problem}>
-          <h2 className="foreign border-b bg-muted px-4 py-1.5 text-xs md:px-6">
-            <b className="tabular-nums">{group.letters.length}</b> <Foreign text={group.problem} />
-          </h2>
-          <ul className="divide-y border-b">
-            {group.letters.map(letter => (
-              <li key={letter.id} className="grid gap-x-4 gap-y-1 px-4 py-2 sm:grid-cols-[minmax(0,1fr)_auto] md:px-6">
-                <div className="min-w-0 text-xs">
-                  <p className="text-sm">
-                    <Foreign text={nameOf(letter.channel)} className="font-medium" />
-                    {letter.recipient && <Foreign text={` to ${letter.recipient}`} />}{' '}
-                    <span className="text-muted-fg">
-                      {
-                        {
-                          pending: 'was not told that it waits',
-                          decided: 'was not told that it was decided',
-                          in_doubt: 'was not told that its outcome is unknown',
-                          ended: 'was not told how it ended',
-                        }[letter.moment]
-                      }
-                    </span>
-                  </p>
-                  <Link
-                    to="/invocations/$invocation"
-                    params={{ invocation: letter.invocation_id }}
-                    className="block truncate font-mono text-primary underline"
-                  >
-                    {letter.invocation_id}
-                  </Link>
-                  <p className="text-muted-fg">
-                    {counted(letter.attempts, 'attempt')}
-                    {letter.ended_at && (
-                      <>
-                        {' '}
-                        · given up <When at={letter.ended_at} />
-                      </>
-                    )}
-                  </p>
-                  <Copy text={letter.id} />
-                </div>
-                {mayManage && (
+      {grouped(letters).map(group => {
+        const again = group.letters.filter(letter => letter.kind !== 'invocation' && mayRetry(letter.kind, may))
+        return (
+          <section key={group.problem} aria-label={line(group.problem)}>
+            <div className="flex flex-wrap items-center gap-2 border-b bg-muted px-4 py-1 md:px-6">
+              <h2 className="foreign min-w-0 flex-1 text-xs">
+                <b className="tabular-nums">{group.letters.length}</b> <Foreign text={group.problem} />
+              </h2>
+              {again.length > 1 && (
+                <Button look="quiet" busy={busy === group.problem} onClick={() => void retry(group.problem, again)}>
+                  Retry {again.length}
+                </Button>
+              )}
+              {mayDrop && group.letters.length > 1 && (
+                <Button look="quiet" onClick={() => setDropping(group.letters)}>
+                  Drop {group.letters.length}
+                </Button>
+              )}
+            </div>
+            <ul className="divide-y border-b">
+              {group.letters.map(letter => (
+                <li key={letter.id} className="grid gap-x-4 gap-y-1 px-4 py-2 sm:grid-cols-[minmax(0,1fr)_auto] md:px-6">
+                  <About letter={letter} />
                   <div className="flex items-center gap-1 self-start">
-                    <Button busy={busy === letter.id} aria-label={`Retry ${letter.id}`} onClick={() => void retry(letter.channel, letter)}>
-                      Retry
-                    </Button>
-                    <Button look="quiet" aria-label={`Drop ${letter.id}`} onClick={() => setDropping({ channel: letter.channel, letter })}>
-                      Drop
-                    </Button>
+                    {mayRetry(letter.kind, may) && (
+                      <Button
+                        busy={busy === letter.id}
+                        aria-label={`Retry ${letter.id}`}
+                        onClick={() => (letter.kind === 'invocation' ? setCalling(letter) : void retry(letter.id, [letter]))}
+                      >
+                        {letter.kind === 'invocation' ? 'Retry…' : 'Retry'}
+                      </Button>
+                    )}
+                    {mayDrop && (
+                      <Button look="quiet" aria-label={`Drop ${letter.id}`} onClick={() => setDropping([letter])}>
+                        Drop
+                      </Button>
+                    )}
                   </div>
-                )}
-              </li>
-            ))}
-          </ul>
-        </section>
-      ))}
+                </li>
+              ))}
+            </ul>
+          </section>
+        )
+      })}
       {dead.hasNextPage && (
         <div className="p-4 text-center">
           <Button busy={dead.isFetchingNextPage} onClick={() => void dead.fetchNextPage()}>
@@ -126,22 +123,85 @@ export function DeadLetters({ channel }: { channel?: string }) {
       )}
       {dropping && (
         <FormDialog
-          title={dropping.letter ? 'Drop a dead letter' : `Drop all dead letters of ${nameOf(dropping.channel)}`}
+          title={`Drop ${counted(dropping.length, 'dead letter')}?`}
           verb="Drop"
           look="danger"
           onClose={() => setDropping(undefined)}
           send={async () => {
-            const { dropped } = await dropDead(dropping.channel, dropping.letter?.id)
+            const { count, refusal } = await each(dropping, letter => dropLetter(letter.id))
+            if (count > 0) await done(`${counted(count, 'dead letter')} dropped.`)
+            if (refusal) throw refusal
             setDropping(undefined)
-            await done(`${counted(dropped, 'dead letter')} dropped.`)
           }}
         >
-          <p>Nobody is told of it any more. The call itself stays as it is.</p>
-          <Copy
-            text={['countersign channel drop', nameOf(dropping.channel), dropping.letter?.id].filter(Boolean).join(' ')}
-            className="max-w-full"
-          />
+          <p>Nobody is asked for it again. An event stays in the log, and a call as it is.</p>
+          <ul className="max-h-60 list-disc overflow-auto pl-5">
+            {dropping.map(letter => (
+              <li key={letter.id}>
+                <Foreign text={letterInWords(letter)} />
+              </li>
+            ))}
+          </ul>
+          {dropping.length === 1 && <Copy text={`countersign event dlq drop ${dropping[0]?.id}`} className="max-w-full" />}
         </FormDialog>
+      )}
+      {calling && (
+        <CallAgain
+          letter={calling.id}
+          onClose={() => setCalling(undefined)}
+          onMade={async made => {
+            setCalling(undefined)
+            await done(`Called again: ${made.invocation_id} ${made.status?.replace('_', ' ')}.`)
+          }}
+        />
+      )}
+    </div>
+  )
+}
+
+/** One after the other: what is refused stays, and so does the reason of the last refusal. */
+async function each(letters: readonly Letter[], ask: (letter: Letter) => Promise<unknown>): Promise<{ count: number; refusal?: ApiError }> {
+  let count = 0
+  let refusal: ApiError | undefined
+  for (const letter of letters) {
+    try {
+      await ask(letter)
+      count += 1
+    } catch (cause) {
+      if (!(cause instanceof ApiError)) throw cause
+      refusal = cause
+    }
+  }
+  return { count, refusal }
+}
+
+function About({ letter }: { letter: Letter }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <div className="min-w-0 text-xs">
+      <p className="text-sm">
+        <Foreign text={letterInWords(letter)} />
+      </p>
+      <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-muted-fg">
+        <Copy text={letter.id} />
+        <span>
+          {counted(letter.attempts, 'attempt')} · given up <When at={letter.died_at} />
+        </span>
+        {letter.invocation_id && (
+          <Link to="/invocations/$invocation" params={{ invocation: letter.invocation_id }} className="text-primary underline">
+            The call
+          </Link>
+        )}
+        {letter.event && (
+          <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} className="text-primary underline">
+            {isOpen ? 'Hide the event' : 'The event'}
+          </button>
+        )}
+      </p>
+      {isOpen && letter.event && (
+        <div className="mt-2">
+          <Pre text={json(letter.event)} />
+        </div>
       )}
     </div>
   )

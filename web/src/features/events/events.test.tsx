@@ -1,6 +1,7 @@
 import { screen, waitFor, within } from '@testing-library/react'
 import { expect, test } from 'vitest'
-import { openPage } from '@/test/page'
+import { admin, openPage } from '@/test/page'
+import { base, Refused } from '@/test/server'
 
 const event = (id: string, type: string, subject: string, data: object = {}) => ({
   specversion: '1.0',
@@ -12,21 +13,44 @@ const event = (id: string, type: string, subject: string, data: object = {}) => 
   cursor: '1',
   data,
 })
-const letter = {
-  id: 'dlv_1',
-  channel: 'chn_1',
-  invocation_id: 'inv_1',
-  moment: 'pending',
-  state: 'dead',
-  attempts: 3,
-  problem: 'it answered\u{202e} 410',
-  created_at: new Date().toISOString(),
-  ended_at: new Date().toISOString(),
-}
-const channel = { id: 'chn_1', name: 'pager', kind: 'webhook', settings: {}, tiers: [], bands: [], after_seconds: 0, dead: 1 }
+const at = new Date().toISOString()
+const letters = [
+  {
+    id: 'dlt_1',
+    kind: 'event',
+    place: 'billing',
+    what: 'drive.file_added',
+    problem: 'it answered\u{202e} 410',
+    attempts: 5,
+    died_at: at,
+    event: event('evt_9', 'drive.file_added', 'file-1', { size: 7 }),
+  },
+  {
+    id: 'dlv_1',
+    kind: 'delivery',
+    place: 'pager',
+    what: 'pending',
+    problem: 'it answered\u{202e} 410',
+    attempts: 3,
+    died_at: at,
+    invocation_id: 'inv_1',
+  },
+  {
+    id: 'inv_held',
+    kind: 'invocation',
+    place: 'files.write_text',
+    what: 'failed',
+    problem: 'source_error: gone',
+    attempts: 2,
+    died_at: at,
+    invocation_id: 'inv_held',
+  },
+]
+const failed = { ...base, id: 'inv_held', status: 'failed' }
 const answers: Parameters<typeof openPage>[1] = {
-  'GET /api/v1/channels': () => ({ items: [channel], next: null }),
-  'GET /api/v1/deliveries': () => ({ items: [letter], next: null }),
+  'GET /api/v1/whoami': () => ({ ...admin, permissions: [...admin.permissions, 'invoke'] }),
+  'GET /api/v1/dead-letters': () => ({ items: letters, next: null }),
+  'GET /api/v1/invocations/inv_held': () => ({ invocation: failed }),
 }
 
 test('what comes waits behind a button, once, and only if it fits the filter', async () => {
@@ -52,21 +76,64 @@ test('what comes waits behind a button, once, and only if it fits the filter', a
   expect(screen.getByRole('link', { name: 'The call' }).getAttribute('href')).toBe('/invocations/inv_1')
 })
 
-test('a dead letter is delivered once more, or dropped after a question', async () => {
+test('dead letters of every kind stand together by what went wrong, and what was refused stays', async () => {
   const { server, user } = openPage('/events?tab=dead', {
     ...answers,
-    'POST /api/v1/channels/chn_1/retry': () => ({ retried: 1 }),
-    'POST /api/v1/channels/chn_1/drop': () => ({ dropped: 1 }),
+    'POST /api/v1/dead-letters/dlt_1/retry': () =>
+      new Refused(422, {
+        code: 'invalid_request',
+        title: 'Invalid',
+        detail: 'there is no group `billing` any more',
+        type: '',
+        status: 422,
+      }),
+    'POST /api/v1/dead-letters/dlv_1/retry': () => ({ kind: 'delivery' }),
   })
-  expect(await screen.findByText('it answered\\u{202e} 410')).toBeTruthy()
-  const sent = () => server.asked.filter(asked => asked.method === 'POST')
-  await user.click(await screen.findByRole('button', { name: 'Retry dlv_1' }))
-  await waitFor(() => expect(sent()[0]?.body).toEqual({ delivery: 'dlv_1' }))
-  await user.click(screen.getByRole('button', { name: 'Drop all' }))
+  const gone = within(await screen.findByRole('region', { name: 'it answered\\u{202e} 410' }))
+  expect(gone.getByText('drive.file_added, given up by the group billing')).toBeTruthy()
+  expect(gone.getByText('pager was not told that it waits')).toBeTruthy()
+  expect(screen.getByText('files.write_text failed')).toBeTruthy()
+  await user.click(gone.getByRole('button', { name: 'The event' }))
+  expect(gone.getByText(/"size": 7/)).toBeTruthy()
+  await user.click(gone.getByRole('button', { name: 'Retry 2' }))
+  expect(await screen.findByText('1 dead letter on the way once more.')).toBeTruthy()
+  expect(await screen.findByText(/there is no group `billing` any more/)).toBeTruthy()
+  const sent = server.asked.filter(asked => asked.method === 'POST').map(asked => asked.path)
+  expect(sent).toEqual(['/api/v1/dead-letters/dlt_1/retry', '/api/v1/dead-letters/dlv_1/retry'])
+})
+
+test('a dead letter is dropped after a question', async () => {
+  const { server, user } = openPage('/events?tab=dead', { ...answers, 'POST /api/v1/dead-letters/dlv_1/drop': () => null })
+  await user.click(await screen.findByRole('button', { name: 'Drop dlv_1' }))
   const dialog = await screen.findByRole('dialog')
-  expect(dialog.textContent).toContain('countersign channel drop pager')
-  expect(sent()).toHaveLength(1)
+  expect(dialog.textContent).toContain('countersign event dlq drop dlv_1')
+  const sent = () => server.asked.filter(asked => asked.method === 'POST').map(asked => asked.path)
+  expect(sent()).toEqual([])
   await user.click(within(dialog).getByRole('button', { name: 'Drop' }))
-  await waitFor(() => expect(sent()[1]?.path).toBe('/api/v1/channels/chn_1/drop'))
-  expect(sent()[1]?.body).toEqual({})
+  await waitFor(() => expect(sent()).toEqual(['/api/v1/dead-letters/dlv_1/drop']))
+})
+
+test('a call that was given up is made again in a session of one’s own, with other params if they are written', async () => {
+  const { server, user } = openPage('/events?tab=dead&kind=invocation', {
+    ...answers,
+    'POST /api/v1/sessions': () => ({ id: 'ses_mine' }),
+    'POST /api/v1/dead-letters/inv_held/retry': () => ({ kind: 'invocation', invocation_id: 'inv_new', status: 'pending' }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Retry inv_held' }))
+  const dialog = within(await screen.findByRole('dialog'))
+  const bodies = () => server.asked.filter(asked => asked.path.endsWith('/retry')).map(asked => asked.body)
+  await user.click(await dialog.findByLabelText('With other params'))
+  const path = await dialog.findByLabelText(/^path/i)
+  await user.clear(path)
+  await user.type(path, 'other.txt')
+  await user.click(dialog.getByRole('button', { name: 'Call it again' }))
+  await waitFor(() => expect(bodies()).toEqual([{ session: 'ses_mine', params: { ...failed.params, path: 'other.txt' } }]))
+  expect(await screen.findByText('Called again: inv_new pending.')).toBeTruthy()
+  expect(server.asked.some(asked => asked.path.startsWith('/api/v1/dead-letters?kind=invocation'))).toBe(true)
+})
+
+test('whoever only reads is offered neither', async () => {
+  openPage('/events?tab=dead', { ...answers, 'GET /api/v1/whoami': () => ({ ...admin, permissions: ['read'] }) })
+  expect(await screen.findByText('files.write_text failed')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /^(Retry|Drop)/ })).toBeNull()
 })

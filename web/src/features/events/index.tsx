@@ -1,4 +1,4 @@
-// The events of the org as they happen, and what could not be delivered of them.
+// The events of the org as they happen, and what was given up.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
@@ -10,7 +10,7 @@ import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
 import type { OrgEvent } from '@/lib/live'
 import { useNames } from '@/lib/names'
-import { channelsQuery, deadIn } from '@/lib/waiting'
+import { deadCountQuery } from '@/lib/waiting'
 import { DeadLetters } from './dead'
 import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
 import { type EventFilter, eventsQuery } from './queries'
@@ -21,15 +21,14 @@ const COMMAND = 'curl -N -H "authorization: Bearer $COUNTERSIGN_TOKEN" "$COUNTER
 const LIVE_MAX = 1_000
 
 export function Events() {
-  const { tab, type, subject, channel } = route.useSearch()
+  const { tab, type, subject, kind } = route.useSearch()
   const navigate = useNavigate({ from: '/events' })
-  const channels = useQuery(channelsQuery)
-  const dead = channels.data && deadIn(channels.data)
+  const dead = useQuery(deadCountQuery).data
   const set = (name: 'type' | 'subject') => (event: { target: { value: string } }) =>
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
-      <PageHead title="Events" command={tab === 'dead' ? 'countersign channel deliveries --state dead' : COMMAND}>
+      <PageHead title="Events" command={tab === 'dead' ? `countersign event dlq list${kind ? ` --kind ${kind}` : ''}` : COMMAND}>
         {tab !== 'dead' && (
           <div className="mt-2 grid gap-2 sm:grid-cols-2">
             <input
@@ -66,7 +65,7 @@ export function Events() {
       </PageHead>
       {tab === 'dead' ? (
         <div className="min-h-0 flex-1 overflow-auto">
-          <DeadLetters channel={channel} />
+          <DeadLetters kind={kind} onKind={picked => void navigate({ search: old => ({ ...old, kind: picked }), replace: true })} />
         </div>
       ) : (
         <Tail key={`${type}\n${subject}`} filter={{ type, subject }} />

@@ -7,6 +7,10 @@ import type { EventFilter } from './queries'
 /** The first words of the names of events. */
 export const KINDS = [
   'invocation',
+  'automation',
+  'document',
+  'event',
+  'event_group',
   'batch',
   'grant',
   'mode',
@@ -56,16 +60,40 @@ export function joined(live: readonly OrgEvent[], read: readonly OrgEvent[]): Or
   return [...live, ...read].filter(event => !seen.has(event.id) && seen.add(event.id))
 }
 
-export type Group = { problem: string; letters: Schemas['DeliveryView'][] }
+export type Group<Letter> = { problem: string; letters: Letter[] }
 
 /** Dead letters with the same problem stand together, the largest group first. */
-export function grouped(letters: readonly Schemas['DeliveryView'][]): Group[] {
-  const groups = new Map<string, Group>()
+export function grouped<Letter extends { problem?: string | null }>(letters: readonly Letter[]): Group<Letter>[] {
+  const groups = new Map<string, Group<Letter>>()
   for (const letter of letters) {
     const problem = letter.problem ?? 'not known'
-    const group = groups.get(problem) ?? { problem, letters: [] }
+    const group: Group<Letter> = groups.get(problem) ?? { problem, letters: [] }
     group.letters.push(letter)
     groups.set(problem, group)
   }
   return [...groups.values()].sort((a, b) => b.letters.length - a.letters.length)
 }
+
+/** What a channel was not told, by the moment of the notice. */
+export const UNTOLD: Record<Schemas['Moment'], string> = {
+  pending: 'that it waits',
+  decided: 'that it was decided',
+  in_doubt: 'that its outcome is unknown',
+  ended: 'how it ended',
+}
+
+/** What a dead letter is and who gave it up, in one line. */
+export function letterInWords({ kind, place, what }: Pick<Schemas['DeadLetterView'], 'kind' | 'place' | 'what'>): string {
+  switch (kind) {
+    case 'event':
+      return `${what}, given up by the group ${place}`
+    case 'delivery':
+      return `${place} was not told ${UNTOLD[what as Schemas['Moment']] ?? what}`
+    case 'invocation':
+      return `${place} ${what}`
+  }
+}
+
+/** Whether somebody may ask for it once more. A call is a new call, of whoever asks. */
+export const mayRetry = (kind: Schemas['LetterKind'], may: readonly string[]): boolean =>
+  may.includes(kind === 'invocation' ? 'invoke' : 'manage_policy')

@@ -1,6 +1,8 @@
 import { infiniteQueryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
+import type { Schemas } from '@/api/types'
 
+export type LetterKind = Schemas['LetterKind']
 export type EventFilter = { type?: string; subject?: string }
 
 /** What happened, the newest first. */
@@ -15,19 +17,16 @@ export const eventsQuery = (filter: EventFilter) =>
     gcTime: 0,
   })
 
-/** What was given up, of one channel or of all. No event tells of it, so it is read again now and then. */
-export const deadQuery = (channel: string | undefined) =>
+/** What was given up, of one kind or of all. No event tells of a notice or a call, so it is read again now and then. */
+export const deadQuery = (kind: LetterKind | undefined) =>
   infiniteQueryOptions({
-    queryKey: ['dead', channel],
+    queryKey: ['dead', 'letters', kind],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) =>
-      body(api.GET('/api/v1/deliveries', { params: { query: { state: 'dead', channel, limit: 50, after: pageParam } } })),
+    queryFn: ({ pageParam }) => body(api.GET('/api/v1/dead-letters', { params: { query: { kind, limit: 50, after: pageParam } } })),
     getNextPageParam: page => page.next ?? undefined,
     refetchInterval: 15_000,
   })
 
-/** Without a delivery: all dead letters of the channel. */
-export const retryDead = (channel: string, delivery?: string) =>
-  body(api.POST('/api/v1/channels/{channel}/retry', { params: { path: { channel } }, body: { delivery } }))
-export const dropDead = (channel: string, delivery?: string) =>
-  body(api.POST('/api/v1/channels/{channel}/drop', { params: { path: { channel } }, body: { delivery } }))
+export const retryLetter = (letter: string, how: Schemas['RetryLetterRequest'] = {}) =>
+  body(api.POST('/api/v1/dead-letters/{letter}/retry', { params: { path: { letter } }, body: how }))
+export const dropLetter = (letter: string) => body(api.POST('/api/v1/dead-letters/{letter}/drop', { params: { path: { letter } } }))

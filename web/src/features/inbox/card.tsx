@@ -7,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Action, Foresight, Invocation } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
 import { DefinitionDiff } from '@/components/definition-diff'
+import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
 import { Copy, cx, Foreign, Section, When } from '@/components/ui'
@@ -16,6 +17,7 @@ import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { cascade, closedBecause, isOpen, stepOf, successorOf, titleOf } from './model'
+import { OfRun } from './of-run'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
 
@@ -95,7 +97,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
         </Section>
       )}
 
-      <Facts item={item} action={action} ahead={ahead} />
+      <Facts item={item} action={action} ahead={ahead} isLooking={isLooking} />
     </article>
   )
 }
@@ -135,27 +137,7 @@ function Asker({ item }: { item: Invocation }) {
   const nameOf = useNames()
   const title = item.session_title || session.data?.title
   const step = stepOf(item)
-  const automation = item.principal.replace('automation:', '')
-  if (step)
-    return (
-      <p className="mt-2 text-sm text-muted-fg">
-        automation{' '}
-        <Link to="/automations/$automation" params={{ automation }} className="font-medium text-fg hover:underline">
-          <Foreign text={title || automation} />
-        </Link>{' '}
-        ·{' '}
-        <Link to="/runs/$run" params={{ run: step.run }} className="text-primary underline">
-          run <span className="font-mono text-xs">{step.run}</span>
-        </Link>
-        {step.step && (
-          <>
-            {' '}
-            · step <span className="font-medium text-fg">{line(step.step)}</span>
-          </>
-        )}{' '}
-        · asked <When at={item.created_at} />
-      </p>
-    )
+  if (step) return <OfRun item={item} step={step} />
   return (
     <div className="mt-2 text-sm">
       <p className="text-muted-fg">
@@ -272,7 +254,7 @@ function Edited({ item }: { item: Invocation }) {
   )
 }
 
-function Facts({ item, action, ahead }: { item: Invocation; action: Action | undefined; ahead: Foresight | undefined }) {
+function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action' | 'ahead' | 'isLooking'>) {
   const before = useQuery(beforeQuery(item))
   const asking = item.gates.filter(gate => gate.verdict === 'needs_approval')
   const redacted = Object.entries(item.redacted ?? {})
@@ -315,6 +297,9 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
           (gate.errors ?? []).map(error => (
             <p key={gate.gate + error} className="foreign mt-1 text-danger">{`Gate ${gate.gate} could not judge: ${line(error)}`}</p>
           )),
+        )}
+        {action && !isLooking && (
+          <NearGrantsOf item={item} params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} />
         )}
         {needed > 1 && (
           <p className="mt-1">

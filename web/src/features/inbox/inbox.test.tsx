@@ -53,6 +53,9 @@ function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
   return { server, known, user: userEvent.setup(), router: own }
 }
 
+/** A request that does something: what is only asked about a call is none. */
+const isSent = ({ method, path }: { method: string; path: string }) => method === 'POST' && path !== '/api/v1/explain'
+
 const rows = () => within(screen.getByRole('list', { name: 'Calls' })).getAllByRole('listitem')
 
 beforeEach(() => {
@@ -86,7 +89,7 @@ test('the card answers without a click, and one key approves what was shown', as
   expect(card.textContent).toContain('The agent’s own words: “keep the\\u{202e} notes”')
   await user.keyboard('a')
   await waitFor(() => expect(card.textContent).toContain('Approved by Ada just now, and it succeeded.'))
-  const sent = server.asked.find(asked => asked.method === 'POST')
+  const sent = server.asked.find(isSent)
   expect(sent?.body).toEqual({ binding: base.binding?.digest })
   expect(sent?.headers.get('x-countersign-csrf')).toBe('w0rd')
   // The row stays, in grey, until it is cleared away.
@@ -102,11 +105,11 @@ test('a denial carries its reason, and can be taken back for a moment', async ()
   await user.keyboard('d')
   await user.type(await screen.findByLabelText(/Why\?/), 'not today{Enter}')
   await user.click(await screen.findByRole('button', { name: 'Undo' }))
-  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  expect(server.asked.some(isSent)).toBe(false)
   await user.keyboard('d')
   await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
   window.dispatchEvent(new Event('pagehide'))
-  await waitFor(() => expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({ reason: 'no' }))
+  await waitFor(() => expect(server.asked.find(isSent)?.body).toEqual({ reason: 'no' }))
 })
 
 test('a dangerous call takes no single key', async () => {
@@ -119,10 +122,10 @@ test('a dangerous call takes no single key', async () => {
   await user.keyboard('a')
   const typed = await screen.findByLabelText(/type files.write_text/)
   await user.type(typed, 'files.write{Enter}')
-  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  expect(server.asked.some(isSent)).toBe(false)
   await user.type(typed, '_text{Enter}')
   await waitFor(() =>
-    expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
+    expect(server.asked.find(isSent)?.body).toEqual({
       binding: base.binding?.digest,
       confirm: 'files.write_text',
     }),
@@ -140,9 +143,7 @@ test('edited params keep their types', async () => {
   await user.clear(path)
   await user.type(path, '42')
   await user.click(screen.getByRole('button', { name: 'Approve as edited' }))
-  await waitFor(() =>
-    expect(server.asked.find(asked => asked.method === 'POST')?.body).toMatchObject({ params: { path: '42', text: base.params.text } }),
-  )
+  await waitFor(() => expect(server.asked.find(isSent)?.body).toMatchObject({ params: { path: '42', text: base.params.text } }))
 })
 
 test('what is decided elsewhere turns grey, and what arrives waits behind a button', async () => {
@@ -192,7 +193,7 @@ test('several are approved once each, and each says what became of it', async ()
   await waitFor(() => expect(dialog.textContent).toContain('1 approved, 1 not'))
   expect(dialog.textContent).toContain('expired: too late')
   const digest = base.binding?.digest
-  expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
+  expect(server.asked.find(isSent)?.body).toEqual({
     invocations: [
       { id: 'inv_a', binding: digest },
       { id: 'inv_b', binding: digest },
@@ -253,4 +254,26 @@ test('requests for grants are told of in the inbox and beside the page that has 
   items = [{ id: 'grt_1' }]
   server.event('grant.refused', 'grt_2', 5)
   expect(await screen.findByRole('link', { name: '1 grant request waits' })).toBeTruthy()
+})
+
+test('the card names the grants that nearly covered the call, and asks nothing about a step of an automation', async () => {
+  const near = { grant_id: 'grt_1', covers: 'files.write_text', missed: 'sum', because: 'the call takes 7, and 0 of 5 is spent' }
+  const asked = call('inv_a')
+  const step = call('inv_b', {
+    principal: 'automation:aut_1',
+    trace_id: 'run_1',
+    reason: 'step `tell` of the automation `Note`',
+    expires_at: soon(9),
+  })
+  const { server, user } = open([asked, step], { 'POST /api/v1/explain': () => ({ near_grants: [near] }) })
+  const list = await screen.findByRole('list', { name: 'Grants that nearly covered it' })
+  expect(list.textContent).toBe('grt_1 for files.write_text: the call takes 7, and 0 of 5 is spent')
+  expect(within(list).getByRole('link').getAttribute('href')).toBe('/policies/grants/grt_1')
+  const questions = () => server.asked.filter(each => each.path === '/api/v1/explain').map(each => each.body)
+  expect(questions()).toEqual([{ action: asked.action, session_id: asked.session_id, params: asked.params }])
+  await user.keyboard('j')
+  expect(await screen.findByRole('link', { name: 'run run_1' })).toBeTruthy()
+  await screen.findByRole('button', { name: /^Approve once/ })
+  expect(screen.queryByRole('list', { name: 'Grants that nearly covered it' })).toBeNull()
+  expect(questions()).toHaveLength(1)
 })

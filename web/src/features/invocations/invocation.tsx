@@ -5,11 +5,14 @@ import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
+import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
-import { closedBecause, titleOf } from '@/features/inbox/model'
+import { MadeArtifacts } from '@/features/artifacts/made'
+import { closedBecause, stepOf, titleOf } from '@/features/inbox/model'
+import { OfRun } from '@/features/inbox/of-run'
 import { entriesQuery } from '@/features/receipts/queries'
 import { actionQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
@@ -48,6 +51,7 @@ export function OneInvocation() {
         <Spent item={item} />
         <Rail stages={timeline(item, entries.data?.items ?? [], nameOf)} beside={at => since(item.created_at, at)} />
         {entries.error && <Failed error={entries.error as ApiError} retry={() => void entries.refetch()} />}
+        {action.data && <NearGrantsOf item={item} params={item.redacted ? undefined : item.params} />}
       </Section>
 
       <Section title="What was asked">
@@ -69,6 +73,7 @@ export function OneInvocation() {
           </ul>
         </Section>
       )}
+      {item.completed_at && <MadeArtifacts of={{ invocation: id }} />}
       <Section title="Where else to look">
         <p className="flex flex-wrap items-center gap-x-4 gap-y-2">
           <Link className="text-primary underline" to="/invocations" search={{ session: item.session_id }}>
@@ -93,6 +98,7 @@ export function OneInvocation() {
 function Head({ item }: { item: Invocation }) {
   const nameOf = useNames()
   const closed = closedBecause(item, useNow(), nameOf)
+  const step = stepOf(item)
   return (
     <header className="mt-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -107,10 +113,14 @@ function Head({ item }: { item: Invocation }) {
       <h1 className="mt-1 text-lg font-semibold">
         <Foreign text={titleOf(item)} />
       </h1>
-      <p className="foreign text-xs text-muted-fg" title={item.principal}>
-        {line(nameOf(item.principal))}
-      </p>
-      {item.reason && (
+      {step ? (
+        <OfRun item={item} step={step} />
+      ) : (
+        <p className="foreign text-xs text-muted-fg" title={item.principal}>
+          {line(nameOf(item.principal))}
+        </p>
+      )}
+      {item.reason && !step && (
         <p className="mt-1">
           <span className="text-xs text-muted-fg">The agent’s own words: </span>
           <Foreign text={`“${item.reason}”`} />

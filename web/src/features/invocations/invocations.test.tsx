@@ -86,3 +86,24 @@ test('a dry run and an observed call are marked in the lists', async () => {
   expect(await within(rows[1] as HTMLElement).findByText('Ada')).toBeTruthy()
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })
+
+test('a call that waits names the grants that nearly covered it', async () => {
+  const near = { grant_id: 'grt_1', covers: 'files.write_text', missed: 'expired', because: 'it has expired' }
+  openPage('/invocations/inv_a', {
+    'GET /api/v1/invocations/inv_a': () => ({ invocation: { ...base, id: 'inv_a' } }),
+    'POST /api/v1/explain': () => ({ near_grants: [near] }),
+  })
+  const list = await screen.findByRole('list', { name: 'Grants that nearly covered it' })
+  expect(list.textContent).toBe('grt_1 for files.write_text: it has expired')
+})
+
+test('a step of an automation leads to its run, and nobody’s words are put in the mouth of an agent', async () => {
+  const step = { ...base, id: 'inv_a', principal: 'automation:aut_1', trace_id: 'run_1', reason: 'step `tell` of the automation `Note`' }
+  openPage('/invocations/inv_a', {
+    'GET /api/v1/invocations/inv_a': () => ({ invocation: step }),
+    [`GET /api/v1/sessions/${base.session_id}`]: () => ({ id: base.session_id, title: 'Note' }),
+  })
+  expect((await screen.findByRole('link', { name: 'run run_1' })).getAttribute('href')).toBe('/runs/run_1?step=tell')
+  expect((await screen.findByRole('link', { name: 'Note' })).getAttribute('href')).toBe('/automations/aut_1')
+  expect(screen.queryByText(/The agent’s own words/)).toBeNull()
+})

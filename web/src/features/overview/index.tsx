@@ -10,7 +10,7 @@ import { useShelf } from '@/features/inbox/shelf'
 import { serverNow, useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds, span } from '@/lib/format'
-import { channelsQuery, deadIn, driftedQuery } from '@/lib/waiting'
+import { deadCountQuery, driftedQuery } from '@/lib/waiting'
 import { Chart, Columns, Legend, type Series, Share, TimeBars } from './charts'
 import { buckets, type Call, DECISIONS, decisionOf, FAILURES, lengthOf, topActions, totals, waits } from './model'
 import { callsQuery, statusQuery } from './queries'
@@ -34,7 +34,7 @@ export function Overview() {
     soon.current ??= setTimeout(
       () => {
         soon.current = undefined
-        for (const query of [statusQuery, callsQuery(range), channelsQuery])
+        for (const query of [statusQuery, callsQuery(range), deadCountQuery])
           void client.invalidateQueries({ queryKey: [...query.queryKey] })
       },
       read.data && read.data.calls.length > 100 ? 12 * COUNT_MS : COUNT_MS,
@@ -74,11 +74,10 @@ function Tiles({ inDoubt, median }: { inDoubt?: number; median?: number }) {
   const { shelf, listed } = useShelf()
   const now = useNow()
   const actions = useQuery(driftedQuery)
-  const channels = useQuery(channelsQuery)
   const open = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id))
   const oldest = open.map(item => item.created_at).sort()[0]
   const drifted = actions.data?.length
-  const dead = channels.data && deadIn(channels.data)
+  const dead = useQuery(deadCountQuery).data
   return (
     <dl className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-6">
       <Tile name="Waiting now" link={words => <Link to="/">{words}</Link>}>
@@ -117,7 +116,7 @@ function Tiles({ inDoubt, median }: { inDoubt?: number; median?: number }) {
           </Link>
         )}
       >
-        {dead ?? '…'}
+        {dead === '' ? 0 : (dead ?? '…')}
       </Tile>
     </dl>
   )

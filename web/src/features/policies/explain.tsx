@@ -5,17 +5,19 @@ import { useMemo, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
 import { Fact, Facts } from '@/components/facts'
+import { NearGrants } from '@/components/near-grants'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section } from '@/components/ui'
 import { actionQuery, actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { cascade } from '@/lib/decision'
+import { explainQuery } from '@/lib/explain'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { quoted, WOULD } from './model'
 import { Labelled, Select, submitted, TabHead, Who } from './parts'
-import { explainQuery, readCall } from './queries'
+import { readCall } from './queries'
 import { useSessions } from './use-sessions'
 
 const route = getRouteApi('/policies/explain')
@@ -166,6 +168,7 @@ function Answer({ told }: { told: Schemas['ExplainResponse'] }) {
       )}
       <Section title="The cascade">
         <p className="foreign">{line(cascade(told.decision).join(' → '))}</p>
+        <NearGrants grants={told.near_grants ?? []} />
       </Section>
       <Section title="The gates">
         <ul className="divide-y rounded-md border">

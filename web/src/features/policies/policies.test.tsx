@@ -209,6 +209,7 @@ test('explain names the gates and what decides', async () => {
       decision: { mode: 'require_approval', base: 'allow', source: 'org_default', tightened: ['gate abac'] },
       gates: [{ gate: 'abac', verdict: 'needs_approval', determining: ['abac.night'] }],
       drift: 'none',
+      near_grants: [{ grant_id: 'grt_1', covers: 'files.write_text', missed: 'params', because: 'the params do not meet its condition' }],
       approvals_needed: 1,
       errors: [],
     }),
@@ -220,6 +221,7 @@ test('explain names the gates and what decides', async () => {
     'org: allow → gate abac → require_approval',
     'needs approval',
     '1 person',
+    'grt_1 for files.write_text: the params do not meet its condition',
   ])
     expect(answer.textContent).toContain(text)
   expect(sent('POST')[0]?.body).toEqual({ action: 'files.write_text', session_id: 'ses_1', params: null })

@@ -126,14 +126,6 @@ export const whatIfQuery = (proposal: Proposal | undefined) =>
     retry: false,
   })
 
-export const explainQuery = (asked: Schemas['ExplainRequest'] | undefined) =>
-  queryOptions({
-    queryKey: ['rules', 'explain', asked],
-    enabled: !!asked,
-    queryFn: () => body(api.POST('/api/v1/explain', { body: asked as Schemas['ExplainRequest'] })),
-    retry: false,
-  })
-
 export const readCall = async (id: string): Promise<Invocation> =>
   (await body(api.GET('/api/v1/invocations/{invocation}', { params: { path: { invocation: id } } }))).invocation
 

@@ -11,8 +11,10 @@ import { automationsQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
-import { milliseconds } from '@/lib/format'
-import { lasted, STATUSES, startedBy } from './model'
+import { counted, milliseconds } from '@/lib/format'
+import { useMay } from '@/lib/me'
+import { BulkBar } from './bulk'
+import { lasted, reached, STATUSES, startedBy } from './model'
 import { runsQuery } from './queries'
 
 const route = getRouteApi('/runs')
@@ -23,8 +25,13 @@ export function Runs() {
   const runs = useInfiniteQuery(runsQuery(filter))
   const automations = useQuery(automationsQuery)
   const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void runs.refetch())
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const mayRun = useMay().includes('invoke')
   const items = runs.data?.pages.flatMap(page => page.items) ?? []
+  const picked = items.filter(run => chosen.has(run.id))
   const isFiltered = Object.values(filter).some(Boolean)
+  const choose = (id: string, isChosen: boolean) =>
+    setChosen(old => new Set(isChosen ? [...old, id] : [...old].filter(other => other !== id)))
   const isListed = automations.data?.some(automation => automation.id === filter.automation)
   const flags = [filter.automation ? ` --automation ${filter.automation}` : '', filter.status ? ` --status ${filter.status}` : '']
   return (
@@ -33,7 +40,9 @@ export function Runs() {
         <select
           aria-label="Automation"
           value={filter.automation ?? ''}
-          onChange={event => void navigate({ search: old => ({ ...old, automation: event.target.value || undefined }), replace: true })}
+          onChange={event =>
+            void navigate({ search: old => ({ ...old, only: undefined, automation: event.target.value || undefined }), replace: true })
+          }
           className={`${fieldClass} mt-2 sm:max-w-80`}
         >
           <option value="">of any automation</option>
@@ -48,13 +57,28 @@ export function Runs() {
           label="Status"
           at={filter.status ?? ''}
           tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
-          onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
+          onPick={status => void navigate({ search: old => ({ ...old, only: undefined, status: status || undefined }) })}
         />
       </PageHead>
       {fresh && (
         <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
           <span aria-live="polite">Something changed. Read it again</span>
         </Button>
+      )}
+      {filter.only && (
+        <p className="flex flex-wrap items-center gap-3 border-b px-4 py-2 md:px-6">
+          {counted(items.length, 'run')}, chosen before.
+          <Link to="/runs" className="text-primary underline">
+            Show all
+          </Link>
+        </p>
+      )}
+      {picked.length > 0 && (
+        <BulkBar
+          chosen={picked}
+          onClear={() => setChosen(new Set())}
+          onTouched={touched => void navigate({ search: { only: touched.join(',') } })}
+        />
       )}
       <div className="min-h-0 flex-1 overflow-auto">
         {runs.error && <Failed error={runs.error as ApiError} retry={() => void runs.refetch()} />}
@@ -65,7 +89,18 @@ export function Runs() {
         ) : (
           <ul aria-label="Runs" className="divide-y">
             {items.map(run => (
-              <li key={run.id}>
+              <li key={run.id} className="flex items-center hover:bg-muted">
+                {mayRun && (
+                  <label className="flex items-center self-stretch pl-4 md:pl-6">
+                    <input
+                      type="checkbox"
+                      aria-label={`Choose ${run.id}`}
+                      checked={chosen.has(run.id)}
+                      onChange={event => choose(run.id, event.target.checked)}
+                      className="size-4 accent-primary"
+                    />
+                  </label>
+                )}
                 <RunRow run={run} />
               </li>
             ))}
@@ -119,20 +154,20 @@ function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => 
   )
 }
 
-export function RunRow({ run }: { run: Run }) {
+function RunRow({ run }: { run: Run }) {
   const now = useNow()
   const ms = lasted(run, now)
   return (
     <Link
       to="/runs/$run"
       params={{ run: run.id }}
-      className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[8rem_minmax(0,1fr)_auto] md:px-6"
+      className="grid min-w-0 flex-1 items-center gap-x-4 px-4 py-2.5 sm:grid-cols-[8rem_minmax(0,1fr)_auto] md:pr-6"
     >
       <RunBadge status={run.status} />
       <span className="min-w-0">
         <Foreign text={run.automation_name ?? run.automation_id} className="block truncate font-medium" />
         <span className="block truncate text-xs text-muted-fg">
-          version {run.version} · by {line(startedBy(run))}
+          version {run.version} · by {line(startedBy(run))} · {reached(run)}
           {run.rerun_of && ' · once more'}
           {run.error && <span className="text-danger"> · {line(`${run.error.step_id ?? run.error.code}: ${run.error.message}`)}</span>}
         </span>

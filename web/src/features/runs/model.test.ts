@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Run } from '@/api/types'
-import { firstToSee, inWords, isAbout, lasted, linesOf, noRerunFrom, shares, startedBy } from './model'
+import { firstToSee, inWords, isAbout, lasted, linesOf, noRerunFrom, reached, shares, startedBy, stepThatMade } from './model'
 
 const run = (more: Partial<Run> = {}): Run =>
   ({ id: 'run_1', status: 'waiting', waiting_for: 'approval', phase: 'plan', step: 1, trigger_type: 'manual', steps: [], ...more }) as Run
@@ -59,6 +59,9 @@ test('a run says in words what it waits for, what started it and how long it too
   expect(inWords(run())).toContain('for a person to approve its step')
   expect(inWords(run({ status: 'failed', handler_failed: true }))).toContain('so did its steps for failures')
   expect(startedBy(run())).toBe('a person or a program')
+  expect(reached(run())).toBe('at step 2')
+  expect(reached(run({ status: 'succeeded' }))).toBe('every step')
+  expect(reached(run({ status: 'failed', phase: 'on_failure' }))).toBe('after a failure')
   expect(startedBy(run({ trigger_type: 'schedule', trigger_id: 'weekdays' }))).toBe('weekdays, a schedule')
   expect(lasted({ started_at: '2026-11-18T09:00:00Z', ended_at: null }, Date.parse('2026-11-18T09:00:03Z'))).toBe(3_000)
   expect(lasted({ started_at: null, ended_at: null }, 0)).toBeUndefined()
@@ -68,4 +71,16 @@ test('an event is about a run if it names the run, or is of one of its calls', (
   expect(isAbout({ subject: 'run_1' }, 'run_1')).toBe(true)
   expect(isAbout({ subject: 'inv_1', data: { trace_id: 'run_1' } }, 'run_1')).toBe(true)
   expect(isAbout({ subject: 'inv_1', data: { trace_id: 'run_2' } }, 'run_1')).toBe(false)
+})
+
+test('an artifact belongs to the step whose call made it, or whose output it is', () => {
+  const lines = linesOf(
+    run({
+      steps: [step(0, 'succeeded', 1, { invocation_id: null, artifact_id: 'art_1' }), step(1, 'succeeded', 1, { invocation_id: 'inv_1' })],
+    }),
+    undefined,
+  )
+  expect(stepThatMade(lines, { id: 'art_1', invocation_id: null })?.id).toBe('look')
+  expect(stepThatMade(lines, { id: 'art_2', invocation_id: 'inv_1' })?.id).toBe('tell')
+  expect(stepThatMade(lines, { id: 'art_3', invocation_id: null })).toBeUndefined()
 })

@@ -1,8 +1,12 @@
 // A run as a list of steps, and what can be done with it. Pure.
-import type { Json, Run, Schemas } from '@/api/types'
+import type { Invocation, Json, Run, Schemas } from '@/api/types'
 import type { RunStatus, StepState } from '@/components/run-status'
+import { stepOf } from '@/features/inbox/model'
 
-export type StepRecord = Schemas['StepView']
+export type StepRecord = Schemas['StepView'] & {
+  /** The artifact that is its output, because it is too long for the run. */
+  artifact_id?: string | null
+}
 /** One step of the run: of its definition, with what became of it. */
 export type Line = {
   phase: Schemas['Phase']
@@ -145,4 +149,31 @@ export function noRerunFrom(run: Pick<Run, 'status'>, line: Line): string | unde
   if (line.phase !== 'plan') return 'A run begins with a step of its plan.'
   if (line.state === 'not_reached') return 'The run did not come so far.'
   return undefined
+}
+
+/** The step that made an artifact: by its call, or because the artifact is its output. */
+export function stepThatMade(lines: readonly Line[], artifact: { id: string; invocation_id?: string | null }): Line | undefined {
+  return lines.find(
+    ({ record }) =>
+      record && (record.artifact_id === artifact.id || (!!record.invocation_id && record.invocation_id === artifact.invocation_id)),
+  )
+}
+
+/** Of these calls, those that this step of this run made. */
+export function callsOf<Call extends Pick<Invocation, 'principal' | 'trace_id' | 'reason'>>(
+  calls: readonly Call[],
+  run: string,
+  step: string,
+): Call[] {
+  return calls.filter(call => {
+    const made = stepOf(call)
+    return made?.run === run && made.step === step
+  })
+}
+
+/** How far it came. What it is at counts while it works or waits; what it did, once it has ended. */
+export function reached(run: Pick<Run, 'status' | 'phase' | 'step'>): string {
+  if (run.phase === 'on_failure') return 'after a failure'
+  if (run.status === 'succeeded') return 'every step'
+  return `at step ${run.step + 1}`
 }

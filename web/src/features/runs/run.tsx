@@ -1,5 +1,5 @@
 // One run: its steps on the left, the chosen one on the right, with everything that is known of it and the answer that it waits for.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
@@ -11,6 +11,8 @@ import { FormDialog } from '@/components/form-dialog'
 import { Params } from '@/components/params'
 import { RunBadge } from '@/components/run-status'
 import { Button, Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
+import { MadeArtifacts } from '@/features/artifacts/made'
+import { artifactsQuery } from '@/features/artifacts/queries'
 import { useSentDenials } from '@/features/inbox/answer'
 import { automationQuery, definitionQuery } from '@/lib/automations'
 import { json, line } from '@/lib/clean'
@@ -21,7 +23,7 @@ import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { DefinitionOfRun } from './definition'
 import { inputsSchema } from './inputs'
-import { firstToSee, inWords, isAbout, isFinal, lasted, lineOf, linesOf, startedBy } from './model'
+import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
 import { cancelRun, rerun, runQuery } from './queries'
 import { StartDialog } from './start'
 import { StepPanel, StepRail } from './steps'
@@ -32,12 +34,15 @@ export function OneRun() {
   const { run: id } = route.useParams()
   const { step } = route.useSearch()
   const navigate = route.useNavigate()
+  const client = useQueryClient()
   const read = useQuery(runQuery(id))
   const run = read.data
   const definition = useQuery({ ...definitionQuery(run?.automation_id ?? '', run?.version ?? 0), enabled: !!run, retry: false })
   const denials = useSentDenials()
   useOrgEvents(event => {
-    if (event === 'reset' || isAbout(event, id)) void read.refetch()
+    if (event !== 'reset' && !isAbout(event, id)) return
+    void read.refetch()
+    void client.invalidateQueries({ queryKey: artifactsQuery({ run: id }).queryKey })
   })
   if (read.error && !run) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!run) return <Loading />
@@ -50,7 +55,7 @@ export function OneRun() {
         <section aria-label="Steps" className="border-b md:w-80 md:shrink-0 md:overflow-auto md:border-r md:border-b-0">
           <StepRail lines={lines} chosen={chosen} onPick={name => void navigate({ search: { step: name }, replace: true })} />
           <div className="px-4 pb-5">
-            <About run={run} definition={definition.data} />
+            <About run={run} lines={lines} definition={definition.data} />
           </div>
         </section>
         <section aria-label="The selected step" className="min-w-0 flex-1 md:min-h-0 md:overflow-auto">
@@ -147,7 +152,7 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
   )
 }
 
-function About({ run, definition }: { run: Run; definition: Json | undefined }) {
+function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; definition: Json | undefined }) {
   const inputs = (run.inputs ?? {}) as Json
   return (
     <>
@@ -163,6 +168,7 @@ function About({ run, definition }: { run: Run; definition: Json | undefined }) 
           <Pre text={json(run.output)} />
         </Section>
       )}
+      <MadeArtifacts of={{ run: run.id }} stepOf={artifact => stepThatMade(lines, artifact)?.id} />
       <Section title="About">
         <Facts>
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
@@ -187,6 +193,16 @@ function About({ run, definition }: { run: Run; definition: Json | undefined }) 
               its calls
             </Link>
           </Fact>
+          <Fact name="Firing">
+            <Link
+              to="/automations/$automation"
+              params={{ automation: run.automation_id }}
+              search={{ tab: 'history' }}
+              className="text-primary underline"
+            >
+              among what its triggers came to
+            </Link>
+          </Fact>
           <Fact name="Events">
             <Link to="/events" search={{ subject: run.id }} className="text-primary underline">
               its events
@@ -195,6 +211,20 @@ function About({ run, definition }: { run: Run; definition: Json | undefined }) 
         </Facts>
       </Section>
       <DefinitionOfRun run={run} definition={definition} />
+      <Raw run={run} />
     </>
+  )
+}
+
+/** The run as the API tells it. */
+function Raw({ run }: { run: Run }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <div className="mt-5">
+      <Button look="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {isOpen ? 'Hide the JSON' : 'Raw JSON'}
+      </Button>
+      {isOpen && <Pre text={json(run)} />}
+    </div>
   )
 }

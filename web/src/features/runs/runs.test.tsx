@@ -1,5 +1,5 @@
 import { screen, waitFor, within } from '@testing-library/react'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openPage } from '@/test/page'
 import { base } from '@/test/server'
 
@@ -114,11 +114,13 @@ test('a run is run again from a step, and then the new run is shown', async () =
   expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({ from_step: 'tell' })
 })
 
-test('the definition of a run is compared with the saved one', async () => {
+test('a run is shown as JSON on demand, and its definition is compared with the saved one', async () => {
   const { user } = openPage(
     '/runs/run_1',
     answers(() => run),
   )
+  await user.click(await screen.findByRole('button', { name: 'Raw JSON' }))
+  expect(screen.getByText(/"firing_id": "fir_1"/)).toBeTruthy()
   await user.click(await screen.findByRole('button', { name: 'Compare with the saved one' }))
   expect(await screen.findByText(/"goal": "New"/)).toBeTruthy()
 })
@@ -144,4 +146,112 @@ test('runs are listed by automation and status', async () => {
   await user.click(screen.getByRole('button', { name: 'failed' }))
   await waitFor(() => expect(router.state.location.search).toEqual({ status: 'failed' }))
   await waitFor(() => expect(server.asked.some(asked => asked.path.includes('status=failed'))).toBe(true))
+})
+
+test('what a run made is listed with its step, is saved by a link, and not while it is in quarantine', async () => {
+  const clicked = vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => {})
+  const artifact = {
+    id: 'art_1',
+    run_id: 'run_1',
+    invocation_id: 'inv_look',
+    name: 'files\u{202e}.csv',
+    media_type: 'text/csv',
+    size_bytes: 1_500,
+    sha256: 'ab',
+    created_at: run.created_at,
+  }
+  const held = {
+    ...artifact,
+    id: 'art_2',
+    name: 'bad.bin',
+    invocation_id: 'inv_other',
+    quarantined_at: run.created_at,
+    quarantined_by: 'user:usr_x',
+  }
+  const [look] = run.steps
+  const { server, user } = openPage('/runs/run_1?step=look', {
+    ...answers(() => ({ ...run, steps: [{ ...look, invocation_id: 'inv_look' }] })),
+    'GET /api/v1/artifacts': () => ({ items: [artifact, held], next: null }),
+    'POST /api/v1/artifacts/art_1/link': () => ({ path: '/artifacts/art_1?expires=1&signature=x', expires_at: run.created_at }),
+  })
+  const rail = within(await (await steps()).findByRole('list', { name: 'Artifacts' }))
+  const [good, bad] = rail.getAllByRole('listitem')
+  expect(good?.textContent).toContain('files\\u{202e}.csv')
+  expect(good?.textContent).toContain('1.5 kB · text/csv')
+  expect(good?.textContent).toContain('step look')
+  expect(bad?.textContent).toContain('in quarantine')
+  expect(bad?.textContent).not.toContain('step')
+  expect(rail.queryByRole('button', { name: 'Download bad.bin' })).toBeNull()
+  // The step shows its own, and no other.
+  const panel = within(screen.getByRole('region', { name: 'The selected step' }))
+  expect(within(await panel.findByRole('list', { name: 'Artifacts' })).getAllByRole('listitem')).toHaveLength(1)
+  await user.click(panel.getByRole('button', { name: /^Download/ }))
+  await waitFor(() => expect(clicked).toHaveBeenCalled())
+  expect((clicked.mock.contexts[0] as HTMLAnchorElement).getAttribute('href')).toBe('/artifacts/art_1?expires=1&signature=x')
+  expect(server.asked.some(asked => asked.path === '/api/v1/artifacts?run=run_1&limit=50')).toBe(true)
+  clicked.mockRestore()
+})
+
+test('a step shows how its call went, and the calls of its earlier attempts', async () => {
+  const failed = { code: 'source_unavailable', message: 'it was away' }
+  const mine = { ...held, id: 'inv_1', status: 'failed', error: failed }
+  const last = { ...mine, id: 'inv_3', status: 'succeeded', error: null, completed_at: run.created_at }
+  const done = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null, step: 2 }
+  const { server } = openPage('/runs/run_1?step=tell', {
+    ...answers(() => ({
+      ...done,
+      steps: [...run.steps, { ...run.steps[0], index: 1, step_id: 'tell', action: 'files.write_text', invocation_id: 'inv_3' }],
+    })),
+    'GET /api/v1/invocations/inv_3': () => ({ invocation: last }),
+    'GET /api/v1/invocations/inv_3/entries': () => ({ items: [], next: null }),
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('after=inv_3')
+        ? [mine, { ...mine, id: 'inv_2', trace_id: 'run_other' }, { ...mine, id: 'inv_0', reason: 'step `look` of the automation `x`' }]
+        : [],
+      next: null,
+    }),
+  })
+  const earlier = within(await screen.findByRole('list', { name: 'Earlier attempts' }))
+  expect(earlier.getAllByRole('listitem')).toHaveLength(1)
+  expect(earlier.getByText('it was away (source_unavailable)')).toBeTruthy()
+  expect(earlier.getByRole('link', { name: 'the call' }).getAttribute('href')).toBe('/invocations/inv_1')
+  expect(await screen.findByText('decided')).toBeTruthy()
+  expect(server.asked.some(asked => asked.path.includes('session=ses_1&action=files.write_text&after=inv_3'))).toBe(true)
+})
+
+test('artifacts of everything have a page of their own', async () => {
+  openPage('/artifacts', {
+    'GET /api/v1/artifacts': () => ({
+      items: [
+        { id: 'art_1', run_id: 'run_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at },
+      ],
+      next: null,
+    }),
+  })
+  expect((await screen.findByRole('link', { name: 'its run' })).getAttribute('href')).toBe('/runs/run_1')
+})
+
+test('several runs are run again, one by one, and then the list has those that were started', async () => {
+  const ended = (id: string) => ({ ...run, id, status: 'failed', waiting_for: null, invocation_id: null })
+  const { server, user, router } = openPage('/runs', {
+    ...answers(() => run),
+    'GET /api/v1/automations': () => ({ items: [automation], next: null }),
+    'GET /api/v1/runs': () => ({ items: [ended('run_a'), ended('run_b'), run], next: null }),
+    'GET /api/v1/runs/run_new': () => ({ ...run, id: 'run_new' }),
+    'POST /api/v1/runs/run_a/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_new' }),
+    'POST /api/v1/runs/run_b/rerun': () => ({ firing_id: 'fir_3', outcome: 'dropped', reason: 'already_running', run_id: null }),
+  })
+  for (const id of ['run_a', 'run_b', 'run_1']) await user.click(await screen.findByLabelText(`Choose ${id}`))
+  expect(screen.getByText('3 runs chosen')).toBeTruthy()
+  // Of a run that has ended there is nothing to cancel.
+  expect(screen.getByRole('button', { name: 'Cancel 1…' })).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Run 2 again…' }))
+  const dialog = within(await screen.findByRole('dialog'))
+  expect(dialog.getAllByRole('listitem')).toHaveLength(2)
+  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  await user.click(dialog.getByRole('button', { name: 'Run them' }))
+  expect(await screen.findByText('1 run started. 1 not: a run had not ended yet.')).toBeTruthy()
+  await waitFor(() => expect(router.state.location.search).toEqual({ only: 'run_new' }))
+  expect(await screen.findByLabelText('Choose run_new')).toBeTruthy()
+  expect(screen.queryByLabelText('Choose run_a')).toBeNull()
 })

@@ -4,18 +4,24 @@ import { Link } from '@tanstack/react-router'
 import type { Run } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Params } from '@/components/params'
+import { Rail } from '@/components/rail'
 import { StepBadge } from '@/components/run-status'
+import { StatusBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, Section, When } from '@/components/ui'
+import { MadeArtifacts } from '@/features/artifacts/made'
 import { Answer } from '@/features/inbox/answer'
 import type { Denials } from '@/features/inbox/denials'
+import { since, timeline } from '@/features/invocations/model'
 import { oneQuery } from '@/features/invocations/queries'
+import { entriesQuery } from '@/features/receipts/queries'
 import { actionQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
-import { type Line, noRerunFrom, shares } from './model'
-import { rerun } from './queries'
+import { callsOf, type Line, noRerunFrom, shares, stepThatMade } from './model'
+import { earlierCallsQuery, rerun } from './queries'
 import { useFired } from './start'
 
 export function StepRail({ lines, chosen, onPick }: { lines: readonly Line[]; chosen: Line | undefined; onPick: (id: string) => void }) {
@@ -96,7 +102,10 @@ export function StepPanel({ run, line: step, denials }: { run: Run; line: Line; 
             <Pre text={json(record.output)} />
           </Section>
         )}
+        {record?.artifact_id && <p className="mt-4 text-muted-fg">What came back is too long to stand here: it is an artifact.</p>}
+        {record && <MadeArtifacts of={{ run: run.id }} only={artifact => stepThatMade([step], artifact) === step} />}
         {invocation && <Called id={invocation} receipt={record?.receipt?.id} />}
+        {!record?.copied_from && <EarlierAttempts run={run} step={step} last={invocation ?? undefined} />}
       </div>
     </>
   )
@@ -145,9 +154,11 @@ function StepHead({ run, step }: { run: Run; step: Line }) {
   )
 }
 
-/** The call of a step: what was asked, and where its receipt is. */
+/** The call of a step: what was asked, how it went with each attempt, and where its receipt is. */
 function Called({ id, receipt }: { id: string; receipt: string | undefined }) {
   const read = useQuery({ ...oneQuery(id), retry: false })
+  const entries = useQuery({ ...entriesQuery(id), retry: false })
+  const nameOf = useNames()
   const item = read.data?.invocation
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   return (
@@ -157,10 +168,15 @@ function Called({ id, receipt }: { id: string; receipt: string | undefined }) {
           <Params params={item.params} schema={action.data?.params_schema} />
         </Section>
       )}
+      {item && (
+        <Section title="How it went">
+          <Rail stages={timeline(item, entries.data?.items ?? [], nameOf)} beside={at => since(item.created_at, at)} />
+        </Section>
+      )}
       <Section title="Its call">
         <p className="flex flex-wrap items-center gap-x-4 gap-y-2">
           <Link to="/invocations/$invocation" params={{ invocation: id }} className="text-primary underline">
-            How it went, with each attempt
+            The call
           </Link>
           {receipt && (
             <Link to="/receipts/$receipt" params={{ receipt }} className="text-primary underline">
@@ -171,5 +187,36 @@ function Called({ id, receipt }: { id: string; receipt: string | undefined }) {
         </p>
       </Section>
     </>
+  )
+}
+
+/** Each time that a step was tried again is a call of its own: those before its last one. */
+function EarlierAttempts({ run, step, last }: { run: Run; step: Line; last: string | undefined }) {
+  const isTried = !!last || run.waiting_for === 'retry'
+  const read = useQuery({ ...earlierCallsQuery(run.session_id, step.action, last), enabled: isTried && !!step.action })
+  const calls = callsOf(read.data ?? [], run.id, step.id)
+  if (calls.length === 0) return null
+  return (
+    <Section title="Earlier attempts">
+      <ol aria-label="Earlier attempts" className="space-y-1">
+        {calls.map(call => (
+          <li key={call.id} className="flex min-w-0 flex-wrap items-baseline gap-x-3 text-xs">
+            <StatusBadge status={call.status} brief />
+            {call.error && <Foreign text={`${call.error.message} (${call.error.code})`} className="min-w-0 text-danger" />}
+            <span className="text-muted-fg">
+              <When at={call.created_at} />
+            </span>
+            <Link to="/invocations/$invocation" params={{ invocation: call.id }} className="text-primary underline">
+              the call
+            </Link>
+            {call.receipt && (
+              <Link to="/receipts/$receipt" params={{ receipt: call.receipt.id }} className="text-primary underline">
+                receipt
+              </Link>
+            )}
+          </li>
+        ))}
+      </ol>
+    </Section>
   )
 }

@@ -5,13 +5,13 @@ import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
-import { DeadLetters } from '@/features/events/dead'
 import { line } from '@/lib/clean'
 import { counted, span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { channelsQuery } from '@/lib/waiting'
 import { AddChannel } from './add-channel'
+import { DeadNotices } from './dead-notices'
 import { only, tells } from './model'
 import { type Channel, removeChannel, spacesQuery, testChannel } from './queries'
 
@@ -155,7 +155,7 @@ function Row({
       {error && <Failed error={error} />}
       {isOpen && (
         <div className="mt-3 rounded-md border">
-          <DeadLetters channel={channel.name} />
+          <DeadNotices channel={channel} />
         </div>
       )}
     </li>

@@ -1,5 +1,5 @@
 // Everything the settings ask the server.
-import { queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { everyPage } from '@/lib/pages'
@@ -58,3 +58,20 @@ export const removeChannel = (channel: string) => body(api.DELETE('/api/v1/chann
 
 export const removePackage = (name: string) => body(api.DELETE('/api/v1/packages/{name}', { params: { path: { name } } }))
 export const setRetention = (retention: Retention) => body(api.PUT('/api/v1/retention', { body: retention }))
+
+/** The notices that a channel did not take. No event tells of them, so they are read again now and then. */
+export const deadNoticesQuery = (channel: string) =>
+  infiniteQueryOptions({
+    queryKey: ['dead', 'notices', channel],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) =>
+      body(api.GET('/api/v1/deliveries', { params: { query: { state: 'dead', channel, limit: 50, after: pageParam } } })),
+    getNextPageParam: page => page.next ?? undefined,
+    refetchInterval: 15_000,
+  })
+
+/** Without a delivery: all dead letters of the channel. */
+export const retryNotices = (channel: string, delivery?: string) =>
+  body(api.POST('/api/v1/channels/{channel}/retry', { params: { path: { channel } }, body: { delivery } }))
+export const dropNotices = (channel: string, delivery?: string) =>
+  body(api.POST('/api/v1/channels/{channel}/drop', { params: { path: { channel } }, body: { delivery } }))

@@ -111,3 +111,47 @@ test('what is kept is set whole, and nothing means for ever', async () => {
     }),
   )
 })
+
+test('a notice that a channel did not take is delivered once more, or dropped after a question', async () => {
+  const channel = {
+    id: 'chn_1',
+    name: 'pager',
+    kind: 'webhook',
+    settings: {},
+    tiers: [],
+    bands: [],
+    after_seconds: 0,
+    dead: 1,
+    created_at: at,
+  }
+  const letter = {
+    id: 'dlv_1',
+    channel: 'chn_1',
+    invocation_id: 'inv_1',
+    moment: 'pending',
+    state: 'dead',
+    attempts: 3,
+    problem: 'it answered\u{202e} 410',
+    created_at: at,
+    ended_at: at,
+  }
+  const { server, user } = openPage('/settings?tab=channels', {
+    ...answers,
+    'GET /api/v1/channels': () => list([channel]),
+    'GET /api/v1/deliveries': () => list([letter]),
+    'POST /api/v1/channels/chn_1/retry': () => ({ retried: 1 }),
+    'POST /api/v1/channels/chn_1/drop': () => ({ dropped: 1 }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Dead letters of pager' }))
+  expect(await screen.findByText('it answered\\u{202e} 410')).toBeTruthy()
+  const sent = () => server.asked.filter(asked => asked.method === 'POST')
+  await user.click(await screen.findByRole('button', { name: 'Retry dlv_1' }))
+  await waitFor(() => expect(sent()[0]?.body).toEqual({ delivery: 'dlv_1' }))
+  await user.click(screen.getByRole('button', { name: 'Drop all' }))
+  const dialog = await screen.findByRole('dialog')
+  expect(dialog.textContent).toContain('countersign channel drop pager')
+  expect(sent()).toHaveLength(1)
+  await user.click(within(dialog).getByRole('button', { name: 'Drop' }))
+  await waitFor(() => expect(sent()[1]?.path).toBe('/api/v1/channels/chn_1/drop'))
+  expect(sent()[1]?.body).toEqual({})
+})

@@ -1,0 +1,85 @@
+// Artifacts, each with its size, who made it, and the way to its bytes.
+import { Link } from '@tanstack/react-router'
+import { ShieldAlert } from 'lucide-react'
+import { Button, Copy, Failed, Foreign, When } from '@/components/ui'
+import { line } from '@/lib/clean'
+import { bytes } from '@/lib/format'
+import { useNames } from '@/lib/names'
+import { useSending } from '@/lib/sending'
+import { type Artifact, linkTo } from './queries'
+
+/** The browser saves it: the server never shows it as a page. */
+function save(path: string): void {
+  const link = document.createElement('a')
+  link.href = path
+  link.download = ''
+  link.click()
+}
+
+/** `stepOf` names the step that made it, where the page is that of its run. */
+export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; stepOf?: (artifact: Artifact) => string | undefined }) {
+  const { error, busy, run } = useSending<string>()
+  const nameOf = useNames()
+  return (
+    <>
+      {error && <Failed error={error} />}
+      <ul aria-label="Artifacts" className="divide-y rounded-md border bg-panel">
+        {items.map(artifact => (
+          <li key={artifact.id} className="flex flex-wrap items-start gap-x-4 gap-y-1 px-3 py-2">
+            <div className="min-w-0 flex-1 text-xs">
+              <Foreign text={artifact.name} className="block truncate text-sm font-medium" />
+              <p className="text-muted-fg">
+                <span className="tabular-nums">{bytes(artifact.size_bytes)}</span> · {line(artifact.media_type)} · made{' '}
+                <When at={artifact.created_at} />
+                {artifact.expires_at && !artifact.quarantined_at && (
+                  <>
+                    {' '}
+                    · kept until <When at={artifact.expires_at} />
+                  </>
+                )}
+              </p>
+              {artifact.quarantined_at && (
+                <p className="flex items-center gap-1 font-medium text-warn">
+                  <ShieldAlert aria-hidden className="size-3.5 shrink-0" /> in quarantine since <When at={artifact.quarantined_at} />
+                  {artifact.quarantined_by && `, by ${line(nameOf(artifact.quarantined_by))}`}: nobody gets its bytes
+                </p>
+              )}
+              <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
+                <MadeBy artifact={artifact} step={stepOf?.(artifact)} isOnRun={!!stepOf} />
+                <Copy text={artifact.id} />
+                <Copy text={artifact.sha256} label="sha256" />
+              </p>
+            </div>
+            {!artifact.quarantined_at && (
+              <Button
+                busy={busy === artifact.id}
+                aria-label={`Download ${line(artifact.name)}`}
+                onClick={() => void run(artifact.id, async () => save(await linkTo(artifact.id)))}
+              >
+                Download
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+function MadeBy({ artifact, step, isOnRun }: { artifact: Artifact; step: string | undefined; isOnRun: boolean }) {
+  return (
+    <>
+      {step && <span className="text-muted-fg">step {line(step)}</span>}
+      {artifact.run_id && !isOnRun && (
+        <Link to="/runs/$run" params={{ run: artifact.run_id }} className="text-primary underline">
+          its run
+        </Link>
+      )}
+      {artifact.invocation_id && (
+        <Link to="/invocations/$invocation" params={{ invocation: artifact.invocation_id }} className="text-primary underline">
+          its call
+        </Link>
+      )}
+    </>
+  )
+}
