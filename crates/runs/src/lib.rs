@@ -8,6 +8,7 @@
 
 mod backoff;
 mod builtin;
+mod calling;
 mod clock;
 mod dispatch;
 mod engine;

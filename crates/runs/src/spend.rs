@@ -1,11 +1,22 @@
 //! What a run spends: a paid call is reserved before it is made, and settled with its outcome.
 
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
 use crate::walk::Walk;
-use countersign_core::Invocation;
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
+use countersign_core::{Invocation, OrgId, RunId};
 use serde_json::Value;
+
+impl Engine {
+    /// Says what a call did cost, if that is known.
+    pub(crate) async fn settle_call(&self, org: &OrgId, run: &RunId, entry: &str, ended: &Invocation) -> Result<(), Error> {
+        if let Some(spent) = self.0.ports.prices.as_ref().and_then(|prices| prices.cost(ended)) {
+            self.ledger().settle_budget(org, run, entry, spent).await?;
+        }
+        Ok(())
+    }
+}
 
 impl Walk {
     /// Whether the call may be paid. It is reserved from then on.
@@ -21,15 +32,11 @@ impl Walk {
 
     /// Says what the call did cost, if that is known.
     pub(crate) async fn settle(&self, step: &StepProgram, ended: &Invocation) -> Result<(), Error> {
-        let prices = self.engine.0.ports.prices.as_ref();
-        if let Some(spent) = prices.and_then(|prices| prices.cost(ended)) {
-            self.engine.ledger().settle_budget(&self.run.org, &self.run.id, &self.entry_of(step), spent).await?;
-        }
-        Ok(())
+        self.engine.settle_call(&self.run.org, &self.run.id, &self.entry_of(step), ended).await
     }
 
     /// Each attempt is paid by itself.
-    fn entry_of(&self, step: &StepProgram) -> String {
+    pub(crate) fn entry_of(&self, step: &StepProgram) -> String {
         format!("{}:{}", self.key(step), self.run.attempts)
     }
 }

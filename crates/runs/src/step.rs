@@ -66,7 +66,7 @@ impl Walk {
         match self.keep_long_output(step, &end).await {
             Ok(artifact) => Ok(Stepped::Ended(self.record(step, started_at, end, artifact))),
             // The call has ended, and is not made again: the same key finds its outcome.
-            Err(error) if error.is_passing() => Ok(self.again(WaitingFor::Retry, Duration::from_secs(1))),
+            Err(error) if error.is_passing() => Ok(Stepped::Waits(self.again(WaitingFor::Retry, SOON))),
             Err(error) => {
                 let end = End::failed(end.invocation, "step_output_lost", format!("its output could not be kept: {error}"));
                 Ok(Stepped::Ended(self.record(step, started_at, end, None)))
@@ -163,7 +163,7 @@ impl Walk {
             trace_id: self.run.id.to_string(),
             line: None,
         };
-        match self.engine.0.ports.pipeline.invoke(request).await {
+        match self.make(request, self.entry_of(step)).await {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
         }
@@ -290,6 +290,14 @@ impl Walk {
         }
         let failure = error.to_failure().unwrap_or_else(|| Failure { code: "internal".to_owned(), message: error.to_string() });
         Ok(Ok(End::failed(None, &failure.code, failure.message)))
+    }
+
+    /// The step that the run is at, whose call had begun when the run was cancelled.
+    pub(crate) fn left(&self, begun: InvocationId) -> Option<StepRecord> {
+        let step = self.program.steps(self.run.phase).get(self.run.step as usize)?;
+        let message = "the run was cancelled while its call was under way; the call ends by itself";
+        let end = End::failed(Some(begun), "cancelled", message.to_owned());
+        Some(self.record(step, self.engine.now(), end, None))
     }
 
     fn record(&self, step: &StepProgram, started_at: Timestamp, end: End, artifact: Option<ArtifactId>) -> StepRecord {

@@ -486,6 +486,9 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
         }
     };
     if !is_held {
+        if !steps.is_empty() {
+            discard(store, tx, &lease, &run, &steps).await?;
+        }
         return Ok(false);
     }
     insert_steps(tx, &lease.org, &lease.run, &steps).await?;
@@ -502,6 +505,27 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
         }
     }
     Ok(true)
+}
+
+/// Keeps what a worker that had lost its run brought: the run goes on without it. The calls themselves have their receipts.
+async fn discard(store: &Store, tx: &mut Tx, lease: &Lease, run: &Run, steps: &[StepRecord]) -> Result<(), Error> {
+    let brought = |step: &StepRecord| json!({ "phase": step.phase, "step_id": step.step_id, "status": step.status, "invocation_id": step.invocation, "error": step.failure });
+    let body = json!({
+        "run_id": run.id,
+        "automation_id": run.automation,
+        "space_id": run.space,
+        "lease_token": lease.token,
+        "steps": steps.iter().map(brought).collect::<Vec<_>>(),
+    });
+    let event = NewEvent {
+        name: "automation.run.discarded_attempt".to_owned(),
+        key: run.id.to_string(),
+        body: body.to_string(),
+        origin: None,
+        space: Some(run.space.clone()),
+        cause: cause_of(run),
+    };
+    publish_in(store, tx, &lease.org, event).await.map(|_| ())
 }
 
 async fn park_in(tx: &mut Tx, lease: &Lease, due_at: Option<Timestamp>) -> Result<bool, Error> {
@@ -604,9 +628,10 @@ async fn end_unworked(store: &Store, tx: &mut Tx, mut run: Run, status: RunStatu
 
 /// Frees a run whose worker has gone. It is taken up again at once, but not for ever: it may be what takes its workers down.
 async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error> {
-    let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1, due_at = $1
-               WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_until = $5";
-    let params = vals![tx.now(), lease.org.as_str(), lease.run.as_str(), lease.token, lease.until];
+    // It is due since it was last, so it does not wait behind what came after it.
+    let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1
+               WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_until = $4";
+    let params = vals![lease.org.as_str(), lease.run.as_str(), lease.token, lease.until];
     if tx.exec(sql, &params).await? == 0 {
         // Its worker was only late, or another server was first.
         return Ok(0);
