@@ -163,7 +163,8 @@ impl Walk {
             trace_id: self.run.id.to_string(),
             line: None,
         };
-        match self.make(request, self.entry_of(step)).await {
+        let entry = self.entry_of(step).await;
+        match self.make(request, entry).await {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
         }

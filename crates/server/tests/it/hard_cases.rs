@@ -14,7 +14,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-on_both_engines!(sigkill_mid_step, rolling_deploy_drains, cancel_with_dead_worker, events_that_come_together_start_one_run);
+on_both_engines!(
+    a_step_whose_process_died_waits_for_a_person,
+    rolling_deploy_drains,
+    cancel_with_dead_worker,
+    a_cancel_does_not_wait_for_the_step,
+    budget_never_crossed,
+    events_that_come_together_start_one_run,
+);
 
 on_sqlite!(
     same_key_replays,
@@ -48,8 +55,8 @@ fn busy(retry_after_ms: u64) -> Error {
     Error::Busy { source_id: "fake".into(), message: "it answered 429".into(), retry_after_ms: Some(retry_after_ms) }
 }
 
-/// The process dies after the effect and before its outcome is recorded.
-async fn sigkill_mid_step(kind: Kind) {
+/// The process dies after the effect and before its outcome is recorded. A real one is killed in `sigkill_mid_step` of the command line's tests.
+async fn a_step_whose_process_died_waits_for_a_person(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.owner.set_mode("fake.write", "allow").await;
     let working = server.work();
@@ -117,6 +124,55 @@ async fn cancel_with_dead_worker(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!(shown["status"], "cancelled", "{shown:#}");
     assert_eq!(server.source.calls().len(), 0);
+}
+
+/// The call of the step goes its way, and its receipt says how it ended. Until then the step is not run again.
+async fn a_cancel_does_not_wait_for_the_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.write", "fake.read"])).await);
+    server.source.will_answer(json!({}));
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    server.owner.post(&format!("/api/v1/runs/{run}/cancel"), json!({})).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("cancelled"), 2), "{shown:#}");
+    let left = &shown["steps"][1];
+    assert_eq!((&left["status"], &left["error"]["code"]), (&json!("failed"), &json!("cancelled")), "{shown:#}");
+    let call = left["invocation_id"].as_str().unwrap();
+    let status = async |path: &str| server.owner.get(path).await.ok()["invocation"]["status"].clone();
+    assert_eq!(status(&format!("/api/v1/invocations/{call}")).await, "running", "nobody knows yet how it ends");
+    let rerun = || server.owner.post(&format!("/api/v1/runs/{run}/rerun"), json!({ "from_step": "step_1" }));
+    rerun().await.problem(409, "rerun_refused");
+    held.release();
+    assert_eq!(status(&format!("/api/v1/invocations/{call}?wait=20s")).await, "succeeded");
+    server.receipt_of(call).await;
+    assert_eq!(server.source.calls().len(), 2, "nothing came after it");
+    server.verify().await;
+    rerun().await.ok();
+}
+
+/// A worker is killed between the reservation of a paid call and its outcome. The call may have been paid, so it counts, and the one that is
+/// made in its place is paid too.
+async fn budget_never_crossed(kind: Kind) {
+    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
+    definition["execution"] = json!({ "budget_cap_usd": 1.0 });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    drop(working);
+    let restarted = server.restart().await;
+    restarted.pipeline.recover().await.unwrap();
+    assert_eq!(restarted.store.free_all_runs().await, Ok(1));
+    let _working = restarted.work();
+    let shown = ended(&restarted.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
+    assert_eq!(restarted.source.calls().len(), 2, "with a third call at forty cents it could have cost more than a dollar");
 }
 
 async fn events_that_come_together_start_one_run(kind: Kind) {

@@ -30,7 +30,7 @@ on_both_engines!(
     a_paused_schedule_is_not_waited_for,
     approval_wait_holds_nothing,
     budget_never_crossed,
-    disk_full_fails_closed,
+    a_store_that_takes_no_writes_claims_nothing,
     a_chain_is_read_by_the_org_that_signed_it,
     one_server_at_a_time_reads_for_a_group,
 );
@@ -356,8 +356,9 @@ async fn budget_never_crossed(kind: Kind) {
     assert_eq!(reserve(&next, "c", 1).await, Ok(Reserved::TooMuch), "nobody knows whether the call was made, so it counts");
 }
 
-/// A store that takes no writes, as on a full disk: nothing is claimed, health is red, and all goes on when there is room again.
-async fn disk_full_fails_closed(kind: Kind) {
+/// Nothing is claimed, health is red, and all goes on afterwards. A real server runs into a full disk in `disk_full_fails_closed` of the command
+/// line's tests.
+async fn a_store_that_takes_no_writes_claims_nothing(kind: Kind) {
     if kind == Kind::Postgres {
         return;
     }
