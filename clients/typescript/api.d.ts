@@ -161,6 +161,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Artifacts that are still there, newest first. */
+        get: operations["artifacts_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/artifacts/{artifact}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is known of one artifact. */
+        get: operations["artifacts_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/artifacts/{artifact}/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a link to the bytes of an artifact. It opens for whoever is signed in and may read the artifact, until it ends. */
+        post: operations["artifacts_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/artifacts/{artifact}/quarantine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes the bytes of an artifact away from everybody: every link to it is dead. What is known of it stays, with its digest. */
+        post: operations["artifacts_quarantine"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/automation-drafts": {
         parameters: {
             query?: never;
@@ -985,6 +1053,40 @@ export interface paths {
         };
         /** What is or was on its way to channels, newest first. */
         get: operations["deliveries_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Documents of the spaces that you see, newest first, without their texts. */
+        get: operations["documents_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/documents/{document}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One document with its text. */
+        get: operations["documents_show"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2840,6 +2942,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/artifacts/{artifact}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The bytes of an artifact, with a link that `POST /api/v1/artifacts/{artifact}/link` made, for whoever shows a token or has logged in here and
+         *     may read it.
+         */
+        get: operations["artifacts_download"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/docs/errors": {
         parameters: {
             query?: never;
@@ -3438,6 +3560,63 @@ export interface components {
             invocation?: components["schemas"]["InvocationView"] | null;
             problem?: components["schemas"]["Problem"] | null;
         };
+        /**
+         * @description What an artifact is, in one word. It follows from its media type.
+         * @enum {string}
+         */
+        ArtifactKind: "audio" | "document" | "image" | "data";
+        /** @description Asks for a link to the bytes of an artifact. */
+        ArtifactLinkRequest: {
+            /** @description Such as `10m`; 15 minutes when absent, 24 hours at most. */
+            expires_in?: string | null;
+        };
+        ArtifactLinkResponse: {
+            /** @description A path on this server. It opens for whoever is signed in and may read the artifact, and for nobody else. */
+            path: string;
+            /** Format: date-time */
+            expires_at: string;
+        };
+        /**
+         * @description How long an artifact is kept, unless its org keeps calls for less.
+         * @enum {string}
+         */
+        ArtifactRetention: "transient" | "default" | "permanent";
+        /** @description What is known of an artifact. Its bytes are behind a link. */
+        ArtifactView: {
+            id: string;
+            space_id: string;
+            /** @description The session in which it was made. */
+            session_id: string;
+            /** @description The person it was made for. */
+            owner_id?: string | null;
+            /** @description The run whose step made it. */
+            run_id?: string | null;
+            /** @description The call that made it. */
+            invocation_id?: string | null;
+            /** @description A file name. */
+            name: string;
+            kind: components["schemas"]["ArtifactKind"];
+            media_type: string;
+            /** Format: int64 */
+            size_bytes: number;
+            /** @description SHA-256 of the bytes. It stays when they are withheld. */
+            sha256: string;
+            retention: components["schemas"]["ArtifactRetention"];
+            visibility: components["schemas"]["Visibility"];
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Null: it is kept.
+             */
+            expires_at?: string | null;
+            /**
+             * Format: date-time
+             * @description From then on nobody gets the bytes.
+             */
+            quarantined_at?: string | null;
+            quarantined_by?: string | null;
+        };
         /** @description How often a person would have been asked about one action of one session. */
         AskedForView: {
             action: string;
@@ -3742,7 +3921,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "automation_paused" | "automation_archived" | "rerun_refused" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4009,6 +4188,29 @@ export interface components {
             params: string;
             structural: string;
             textual: string;
+        };
+        /** @description A text that a space keeps. */
+        DocumentView: {
+            /** @example doc_01k4c2w9pbnm7sxa8jw5z3d6ht */
+            id: string;
+            space_id: string;
+            title: string;
+            tags: string[];
+            /** @description The file of the workspace that it was imported from. */
+            path?: string | null;
+            /** @description SHA-256 of the text, in hexadecimal. */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes of the text.
+             */
+            bytes: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            changed_at: string;
+            /** @description The text, where one document is shown. Others wrote it: show as plain text. */
+            text?: string | null;
         };
         /** @description A definition that waits for a person to save it. It is gone after 24 hours. */
         DraftView: {
@@ -5315,6 +5517,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_ArtifactView: {
+            items: components["schemas"]["ArtifactView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_AutomationVersionView: {
             items: components["schemas"]["AutomationVersionView"][];
             next?: string | null;
@@ -5367,6 +5574,11 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_DeliveryView: {
             items: components["schemas"]["DeliveryView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_DocumentView: {
+            items: components["schemas"]["DocumentView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -6123,7 +6335,10 @@ export interface components {
             trigger_type: components["schemas"]["TriggerType"];
             firing_id: string;
             inputs: unknown;
-            /** @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. */
+            /**
+             * @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
+             *     64 KB only `{"artifact_id": …}`.
+             */
             output?: unknown;
             error?: components["schemas"]["RunErrorView"] | null;
             /** @description Whether `on_failure` failed too. */
@@ -6479,7 +6694,10 @@ export interface components {
             status: components["schemas"]["StepStatus"];
             invocation_id?: string | null;
             receipt?: components["schemas"]["ReceiptRefView"] | null;
+            /** @description Null where it is an artifact. */
             output?: unknown;
+            /** @description The artifact that is its output, because it is longer than 64 KB. */
+            artifact_id?: string | null;
             error?: components["schemas"]["RunErrorView"] | null;
             /** @description The run that it was taken from, if it was not made in this one. */
             copied_from?: string | null;
@@ -6759,6 +6977,11 @@ export interface components {
              */
             commands?: string[];
         };
+        /**
+         * @description For whom an artifact is there.
+         * @enum {string}
+         */
+        Visibility: "private" | "space" | "shared";
         /**
          * @description What a run waits for.
          * @enum {string}
@@ -7291,6 +7514,177 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ActionStatsView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    artifacts_list: {
+        parameters: {
+            query?: {
+                /** @description Only those that steps of this run made, by its id. */
+                run?: string;
+                /** @description Only those that this call made, by its id. */
+                invocation?: string;
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ArtifactView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    artifacts_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                artifact: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    artifacts_link: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                artifact: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ArtifactLinkRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactLinkResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    artifacts_quarantine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                artifact: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */
@@ -7971,6 +8365,8 @@ export interface operations {
                 Authorization?: string | null;
                 /** @description The same key and body fire once, for 24 hours. It may be the member `idempotency_key` of the body instead. */
                 "Idempotency-Key"?: string | null;
+                /** @description The header of a call of a run, sent back as it came: it keeps automations from firing each other for ever. */
+                "Countersign-Chain"?: string | null;
                 /** @description Standard Webhooks: names the message; the idempotency key if there is no other. */
                 "webhook-id"?: string | null;
                 /** @description Standard Webhooks: when it was signed, in seconds since 1970. */
@@ -9957,6 +10353,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_DeliveryView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    documents_list: {
+        parameters: {
+            query?: {
+                /** @description Only those of this space, by its name or id. */
+                space?: string;
+                /** @description Only those with this tag. */
+                tag?: string;
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DocumentView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    documents_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                document: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentView"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */
@@ -15645,6 +16128,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WhoamiResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    artifacts_download: {
+        parameters: {
+            query: {
+                /** @description When the link ends, in seconds since 1970. */
+                expires: number;
+                /** @description What shows that we made the link. */
+                signature: string;
+            };
+            header?: never;
+            path: {
+                artifact: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes, as a file to save. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description A page that asks for a login. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The link is not ours, or they may read no such artifact. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The artifact is in quarantine. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The link has expired. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */

@@ -37,6 +37,25 @@ class AnswerMessage(TypedDict):
 ApproveMode: TypeAlias = Literal['once', 'always', 'grant']
 
 
+ArtifactKind: TypeAlias = Literal['audio', 'document', 'image', 'data']
+
+
+class ArtifactLinkRequest(TypedDict):
+    """
+    Asks for a link to the bytes of an artifact.
+    """
+
+    expires_in: NotRequired[str | None]
+
+
+class ArtifactLinkResponse(TypedDict):
+    path: str
+    expires_at: str
+
+
+ArtifactRetention: TypeAlias = Literal['transient', 'default', 'permanent']
+
+
 Attendance: TypeAlias = Literal['interactive', 'unattended']
 
 
@@ -187,7 +206,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'automation_paused', 'automation_archived', 'rerun_refused', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'automation_paused', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class ConcernView(TypedDict):
@@ -333,6 +352,23 @@ class DigestsView(TypedDict):
     params: str
     structural: str
     textual: str
+
+
+class DocumentView(TypedDict):
+    """
+    A text that a space keeps.
+    """
+
+    id: str
+    space_id: str
+    title: str
+    tags: list[str]
+    path: NotRequired[str | None]
+    sha256: str
+    bytes: int
+    created_at: str
+    changed_at: str
+    text: NotRequired[str | None]
 
 
 Drift: TypeAlias = Literal['none', 'textual', 'structural', 'appeared']
@@ -989,6 +1025,15 @@ class PageCrossingView(TypedDict):
     """
 
     items: list[CrossingView]
+    next: NotRequired[str | None]
+
+
+class PageDocumentView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[DocumentView]
     next: NotRequired[str | None]
 
 
@@ -1707,6 +1752,7 @@ class StepView(TypedDict):
     invocation_id: NotRequired[str | None]
     receipt: NotRequired[ReceiptRefView | None]
     output: NotRequired[Any]
+    artifact_id: NotRequired[str | None]
     error: NotRequired[RunErrorView | None]
     copied_from: NotRequired[str | None]
     started_at: str
@@ -1910,6 +1956,9 @@ class VerificationView(TypedDict):
     commands: NotRequired[list[str]]
 
 
+Visibility: TypeAlias = Literal['private', 'space', 'shared']
+
+
 WaitingFor: TypeAlias = Literal['approval', 'retry', 'reconcile', 'person']
 
 
@@ -2054,6 +2103,30 @@ class AnswerView(TypedDict):
     at: str
     reason: NotRequired[str | None]
     mode: NotRequired[ApproveMode]
+
+
+class ArtifactView(TypedDict):
+    """
+    What is known of an artifact. Its bytes are behind a link.
+    """
+
+    id: str
+    space_id: str
+    session_id: str
+    owner_id: NotRequired[str | None]
+    run_id: NotRequired[str | None]
+    invocation_id: NotRequired[str | None]
+    name: str
+    kind: ArtifactKind
+    media_type: str
+    size_bytes: int
+    sha256: str
+    retention: ArtifactRetention
+    visibility: Visibility
+    created_at: str
+    expires_at: NotRequired[str | None]
+    quarantined_at: NotRequired[str | None]
+    quarantined_by: NotRequired[str | None]
 
 
 class AskedForView(TypedDict):
@@ -2632,6 +2705,15 @@ class PackageView(TypedDict):
     installed_at: NotRequired[str | None]
     edited: NotRequired[bool]
     files: NotRequired[list[PackageFileView]]
+
+
+class PageArtifactView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[ArtifactView]
+    next: NotRequired[str | None]
 
 
 class PageChannelView(TypedDict):

@@ -70,7 +70,7 @@ mod trace;
 mod users;
 mod web;
 
-pub(crate) use listener::reachable;
+pub(crate) use listener::{reachable, serve_health};
 pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
 
 use crate::App;

@@ -105,6 +105,7 @@ fn context() -> CallContext {
         org: OrgId::new(at, [1; 10]),
         space: SpaceId::new(at, [2; 10]),
         has_own_workspace: false,
+        chain: None,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, [4; 10]),
         is_read: false,

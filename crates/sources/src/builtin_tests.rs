@@ -33,6 +33,7 @@ pub(crate) fn context() -> CallContext {
         space: SpaceId::new(at, [2; 10]),
         has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
+        chain: None,
         invocation: InvocationId::new(at, random),
         is_read: false,
         attempt: 1,

@@ -24,7 +24,7 @@ impl Default for Workers {
 
 impl Workers {
     /// These queues alone; the error is the first name that is none.
-    pub fn only<'a>(self, names: &'a [String]) -> Result<Self, &'a str> {
+    pub fn only(self, names: &[String]) -> Result<Self, &str> {
         if let Some(unknown) = names.iter().find(|name| self.queues().iter().all(|(queue, _)| queue != name)) {
             return Err(unknown.as_str());
         }
