@@ -7,6 +7,7 @@ use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
+use crate::notifications::notify_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
@@ -645,6 +646,8 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
         let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
         tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
         let why = format!("its worker went {} times while it ran", run.recoveries);
+        let told = format!("`{}` of the automation `{}`: {why}. It is not taken up again by itself.", run.id, run.automation);
+        notify_in(store, tx, &run.org, &run.space, "A run was quarantined", &told).await?;
         end_unworked(store, tx, run, RunStatus::Quarantined, "poison", &why).await?;
     } else {
         update_run(tx, &run).await?;

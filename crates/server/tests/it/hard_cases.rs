@@ -144,7 +144,7 @@ async fn a_cancel_does_not_wait_for_the_step(kind: Kind) {
     let call = left["invocation_id"].as_str().unwrap();
     let status = async |path: &str| server.owner.get(path).await.ok()["invocation"]["status"].clone();
     assert_eq!(status(&format!("/api/v1/invocations/{call}")).await, "running", "nobody knows yet how it ends");
-    let rerun = || server.owner.post(&format!("/api/v1/runs/{run}/rerun"), json!({ "from_step": "step_1" }));
+    let rerun = async || server.owner.post(&format!("/api/v1/runs/{run}/rerun"), json!({ "from_step": "step_1" })).await;
     rerun().await.problem(409, "rerun_refused");
     held.release();
     assert_eq!(status(&format!("/api/v1/invocations/{call}?wait=20s")).await, "succeeded");

@@ -455,6 +455,9 @@ async fn poison_run_quarantined(kind: Kind) {
     assert_eq!(claimed(store).await, []);
     let run = store.find_run(&tenant.org, &run.id).await.unwrap().unwrap();
     assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, RUN_RECOVERIES_MAX + 1));
+    let told = store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
+    assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A run was quarantined"]);
+    assert!(told[0].space == run.space && told[0].body.contains(run.id.as_str()), "{told:?}");
 }
 
 async fn a_cancelled_run_is_due_and_one_behind_another_ends_at_once(kind: Kind) {

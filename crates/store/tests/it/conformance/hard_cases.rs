@@ -159,7 +159,11 @@ async fn event_storm_bounded(kind: Kind) {
     let trigger = store.find_trigger(&tenant.org, &automation.id, "hook").await.unwrap().unwrap();
     assert!(!trigger.is_enabled && trigger.disabled_why.is_some(), "{trigger:?}");
     let events = store.list_events_after(&tenant.org, before, 500).await.unwrap();
-    assert_eq!(events.iter().filter(|event| event.name == "automation.trigger_disabled").count(), 1);
+    let disabled: Vec<_> = events.iter().filter(|event| event.name == "automation.trigger_disabled").collect();
+    assert_eq!(disabled.iter().map(|event| event.space.as_ref()).collect::<Vec<_>>(), [Some(&automation.space)]);
+    let told = store.list_notifications(&tenant.org, &BTreeSet::new(), &everything()).await.unwrap().items;
+    assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A trigger was disabled"]);
+    assert!(told[0].invocation.is_none() && told[0].body.starts_with("`hook` of the automation `digest`: "), "{told:?}");
     let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert!(rows.len() <= 5, "one row a minute: {rows:?}");
