@@ -30,6 +30,7 @@ on_sqlite!(
     schedule_edit_disable_enable,
     self_trigger_refused,
     on_failure_fails_once,
+    what_a_worker_brings_that_lost_its_run_is_told_apart,
     a_call_in_doubt_is_repeated_where_that_does_no_harm,
     a_call_in_doubt_fails_its_step_where_that_is_wanted,
     a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it,
@@ -336,6 +337,43 @@ async fn on_failure_fails_once(kind: Kind) {
     assert_eq!((calls.len(), &calls[1].params["text"]), (2, &json!("first_broke")));
     let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "automation.run.failed").count(), 1);
+}
+
+async fn what_a_worker_brings_that_lost_its_run_is_told_apart(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.read"])).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    // It takes nothing up any more. The others think that it is gone.
+    drop(working);
+    assert_eq!(server.store.free_all_runs().await, Ok(1));
+    held.release();
+    let discarded = async || {
+        let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
+        events.into_iter().find(|event| event.name == "automation.run.discarded_attempt")
+    };
+    let mut found = None;
+    for _ in 0..200 {
+        found = discarded().await;
+        if found.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let body: Value = serde_json::from_str(&found.unwrap().body).unwrap();
+    assert_eq!((&body["run_id"], &body["steps"][0]["step_id"]), (&json!(run), &json!("step_0")), "{body:#}");
+    let call = body["steps"][0]["invocation_id"].as_str().unwrap();
+    assert_eq!(server.receipt_of(call).await["status"], "succeeded", "the call itself is in the log");
+    let _working = server.work();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!(
+        (&shown["status"], shown["steps"].as_array().unwrap().len()),
+        (&json!("succeeded"), 2),
+        "the run is none the worse: {shown:#}"
+    );
 }
 
 /// A source that offers `fake.set`, which may be called twice.

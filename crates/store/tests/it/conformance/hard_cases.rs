@@ -1,11 +1,11 @@
 //! What breaks engines of this kind: races between servers, storms, bursts, money, a store that takes no writes.
 
-use super::automations::{at, claimed, fired, firing, gathered, leased, saved, with};
+use super::automations::{at, claimed, fired, firing, gathered, leased, saved, step, with};
 use crate::harness::{Home, Kind, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{FiringOutcome, FiringReason};
 use countersign_core::limits::{FIRE_KEY_SECONDS, TRIGGER_CROWDED_SECONDS};
 use countersign_core::ports::runs::{
-    Concurrency, Fired, FiredGathering, Gather, Gathered, NewFiring, Occasion, Rate, ReserveBudget, Reserved, Then,
+    Concurrency, Fired, FiredGathering, Gather, Gathered, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
 };
 use countersign_core::ports::{Automations, EventFeed, Runs};
 use countersign_core::run::{RunStatus, WaitingFor};
@@ -270,8 +270,12 @@ async fn timeout_vs_result(kind: Kind) {
     run.status = RunStatus::TimedOut;
     assert_eq!(store.save_run(at(&next, &run, Then::End)).await, Ok(true));
     // The first worker comes with the result after all.
+    let before = store.newest_event(&tenant.org).await.unwrap();
     run.status = RunStatus::Succeeded;
-    assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(false));
+    let late = SavedRun { steps: vec![step(0, world.clock.now())], ..at(&lease, &run, Then::End) };
+    assert_eq!(store.save_run(late).await, Ok(false));
+    let events = store.list_events_after(&tenant.org, before, 500).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["automation.run.discarded_attempt"]);
     assert_eq!(store.find_run(&tenant.org, &run.id).await.unwrap().unwrap().status, RunStatus::TimedOut, "the first writer wins");
 }
 
