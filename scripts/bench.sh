@@ -10,6 +10,12 @@ cron_truth() {
     cargo run --quiet --locked --release -p countersign-automation --example cron_truth -- "$@"
 }
 
+# The matcher of events against the specification of filters. The argument is the number of cases.
+filters_fuzz() {
+    say "comparing the matcher of events with the specification of filters"
+    cargo run --quiet --locked --release -p countersign-automation --example filters -- fuzz "$1"
+}
+
 need_cargo
 if [ "${1-}" = --cron ]; then
     cron_truth
@@ -21,11 +27,22 @@ need_bubblewrap
 need_mcp
 need_mcp_door
 export BENCH_FASTMCP=$TEST_MCP_SERVERS/python/bin/python BENCH_MCP_PROXY=$door/python/bin/python
+# Automations are compared with the engines of others.
+case ${1-} in
+'' | --quick | --automations) need_peers ;;
+esac
 say "building for release (the first time takes about half an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
 case ${1-} in
-'') cron_truth ;;
---quick) cron_truth 100 ;;
+'')
+    cron_truth
+    filters_fuzz 1000000
+    ;;
+--quick)
+    cron_truth 100
+    filters_fuzz 100000
+    ;;
+--automations) filters_fuzz 1000000 ;;
 esac
 # Writes the build's dirty pages to disk now, so that they are not written during the measurement.
 sync

@@ -205,6 +205,32 @@ need_mcp_door() {
     echo "$wanted" >"$door/installed"
 }
 
+# Sets BENCH_PEERS: the folder where the engines of others are installed that automations are measured beside, once per change of what they
+# are. Below it are node_modules with with_graphile.mjs beside it, python/bin/python, and the program with_quamina.
+need_peers() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    BENCH_PEERS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/peers" && cd "${CARGO_TARGET_DIR:-target}/clients/peers" && pwd)
+    export BENCH_PEERS
+    local wanted
+    wanted=$(cat bench/peers/package-lock.json bench/peers/requirements.txt | cksum)
+    if [ "$(cat "$BENCH_PEERS/installed" 2>/dev/null)" != "$wanted" ]; then
+        say "installing the engines of others"
+        rm -rf "$BENCH_PEERS/python"
+        cp bench/peers/package.json bench/peers/package-lock.json "$BENCH_PEERS/"
+        (cd "$BENCH_PEERS" && npm ci --no-audit --no-fund --loglevel error >&2) || fail "npm could not install what bench/peers asks for"
+        python3 -m venv "$BENCH_PEERS/python" &&
+            "$BENCH_PEERS/python/bin/pip" install --quiet --disable-pip-version-check -r bench/peers/requirements.txt >&2 ||
+            fail "pip could not install what bench/peers asks for"
+        echo "$wanted" >"$BENCH_PEERS/installed"
+    fi
+    cp bench/peers/with_graphile.mjs "$BENCH_PEERS/"
+    cargo build --quiet --locked --release --manifest-path bench/peers/quamina/Cargo.toml --target-dir "$BENCH_PEERS/quamina" ||
+        fail "bench/peers/quamina could not be built"
+    cp "$BENCH_PEERS/quamina/release/with_quamina" "$BENCH_PEERS/"
+}
+
 find_postgres() {
     local initdb
     # Debian, Red Hat and Homebrew do not put the server's programs on the PATH. The newest version is chosen.

@@ -256,6 +256,6 @@ fn unhindered(command: &mut Command) -> &mut Command {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes; the product spawns none here")]
-fn program(path: &Path) -> Command {
+pub(crate) fn program(path: &Path) -> Command {
     Command::new(path)
 }

@@ -2,10 +2,12 @@
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
 //! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
-//! servers whose database goes away, `storm` runs whose workers are killed, and `against` another build.
+//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed, and `against`
+//! another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
+mod automations;
 mod bare;
 mod catalogue;
 mod child;
@@ -46,6 +48,7 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --mcp    only what it costs to govern the tools of an MCP server
   --door   only what calls over MCP cost, beside the proxies of others, and then the same as --held
   --held   only how soon held calls are released, and the memory of many of them and of many readers of the live stream
+  --automations only runs of automations and filters of events, beside the engines of others
   --cron   only whether schedules fire as their rule says, compared with a naive statement of it
   --outage only how soon servers work again after the database was away, and wake who waits on another server
   --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on";
@@ -73,6 +76,7 @@ async fn main() -> Result<()> {
         Some("--mcp") => mcp_alone().await,
         Some("--door") => door_alone().await,
         Some("--held") => held_alone().await,
+        Some("--automations") => automations_alone().await,
         Some("--outage") => outages_alone().await,
         Some("--storm") => storm_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
@@ -108,8 +112,16 @@ async fn run(extent: Extent) -> Result<()> {
             None
         }
     };
+    let automated = match automations::measure(&places, folder.path(), automations_size(extent)).await {
+        Ok(automated) => automations::tables::text(&automated),
+        Err(error) => {
+            notes.push(format!("Automations were not measured: {error:#}."));
+            String::new()
+        }
+    };
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &spawned, governed.as_ref(), &notes);
+    let text = format!("{text}\n{automated}");
     println!("{text}");
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
@@ -174,6 +186,17 @@ async fn held_alone() -> Result<()> {
     Ok(())
 }
 
+async fn automations_alone() -> Result<()> {
+    let mut places = vec![Place::Sqlite];
+    if let Ok(url) = std::env::var("TEST_POSTGRES_URL") {
+        places.push(Place::postgres(url).await?);
+    }
+    let (_, folder) = folder_on_disk()?;
+    let measured = automations::measure(&places, folder.path(), automations::Size::STANDARD).await?;
+    println!("{}\n\n{}", machine(&places), automations::tables::text(&measured));
+    Ok(())
+}
+
 async fn outages_alone() -> Result<()> {
     let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
     let folder = tempfile::tempdir()?;
@@ -197,6 +220,13 @@ fn plan(extent: Extent) -> Plan {
     match extent {
         Extent::Quick => Plan { server: time(100, 400), part: time(50, 300), repetitions: 1 },
         Extent::Standard => Plan { server: time(300, 1_200), part: time(100, 500), repetitions: 5 },
+    }
+}
+
+const fn automations_size(extent: Extent) -> automations::Size {
+    match extent {
+        Extent::Quick => automations::Size::QUICK,
+        Extent::Standard => automations::Size::STANDARD,
     }
 }
 

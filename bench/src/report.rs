@@ -462,7 +462,7 @@ const fn effect_ms(call: Call, turn: &Turn) -> f64 {
 }
 
 #[derive(Clone, Copy)]
-enum Limit {
+pub(crate) enum Limit {
     AtMost(f64),
     AtLeast(f64),
     /// Reported without a limit.
@@ -470,7 +470,7 @@ enum Limit {
 }
 
 impl Limit {
-    fn verdict(self, figure: f64) -> &'static str {
+    pub(crate) fn verdict(self, figure: f64) -> &'static str {
         let holds = match self {
             Self::AtMost(limit) => figure <= limit,
             Self::AtLeast(limit) => figure >= limit,
@@ -517,7 +517,7 @@ impl Turn {
 }
 
 /// A markdown table with its columns lined up.
-fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

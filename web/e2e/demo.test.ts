@@ -1,14 +1,15 @@
 // The first visit offers a story. Whoever follows it decides every call of it by keyboard.
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect, onTestFinished, test } from 'vitest'
+import { asGiven, built, STARTERS } from '@/features/automations/starters'
 import { program } from './program'
 import { BINARY, ONE_TIME_LINK, start } from './server'
 import { approvable, card, loggedIn, visit } from './visit'
 
-test('the first visit offers the demo, whose calls are decided by keyboard and whose receipt the page verifies', async () => {
+test('the first visit offers the demo, which is played by keyboard and whose receipt the page verifies', { timeout: 150_000 }, async () => {
   const server = await start()
   const first = await visit(server)
   const offered = (await first.getByTitle('Copy countersign demo').textContent()) ?? ''
@@ -25,10 +26,7 @@ test('the first visit offers the demo, whose calls are decided by keyboard and w
   // Denied by a rule: nobody is asked.
   expect(await demo.says(/✓ deny: (.*)/)).toContain('crm.delete_customer')
 
-  await page
-    .getByRole('link', { name: /^Inbox/ })
-    .first()
-    .press('Enter')
+  await inbox(page)
   await nextOne(page)
   await waitsFor(page, 'C-1042')
   await page.keyboard.press('g')
@@ -51,7 +49,33 @@ test('the first visit offers the demo, whose calls are decided by keyboard and w
   await page.keyboard.press('a')
   expect(await demo.says(/✓ drift: (.*)/)).toContain('bypass_checks')
 
+  // An automation of the gallery is saved and run, and approved on the page of its run.
+  await page.goto(await demo.says(/(http\S+\/automations\/gallery\?starter=morning-note)\s/))
+  await page.getByRole('button', { name: 'Go on' }).press('Enter')
+  await page.getByText('1 step will wait for approval.').waitFor()
+  await page.getByRole('button', { name: 'Review & save…' }).press('Enter')
+  await page.getByRole('dialog').getByText('notify.send').first().waitFor()
+  await page.getByRole('button', { name: 'Save it' }).press('Enter')
+  expect(await demo.says(/✓ automation: (.*)/)).toContain('`look` runs by itself, `tell` asks first')
+  expect(await demo.says(/press “Run now…” on (http\S+)\s/)).toMatch(/\/automations\/aut_/)
+  await page.getByRole('button', { name: 'Run now…' }).press('Enter')
+  await page.getByRole('button', { name: 'Run it' }).press('Enter')
+  await page.waitForURL(/\/runs\/run_/)
+  expect(page.url()).toContain(await demo.says(/approve it inside its run, on (http\S+)\s/))
+  const step = page.getByRole('region', { name: 'The selected step' })
+  await step
+    .getByRole('button', { name: /^Approve once/ })
+    .and(page.locator(':enabled'))
+    .press('Enter')
+  expect(await demo.says(/✓ run: (.*)/)).toContain('which waited for a person inside the run and said “Files in reports: 2”')
+
+  // An event that a program gave up is asked for once more.
+  await page.goto(await demo.says(/press “Retry” on (http\S+)\s/))
+  await page.getByRole('button', { name: /^Retry dlt_/ }).press('Enter')
+  expect(await demo.says(/✓ dead_letter: (.*)/)).toContain('asked for once more, it is booked')
+
   await demo.says(/The report is in the channel/)
+  await inbox(page)
   await page.getByRole('button', { name: 'To settle' }).press('Enter')
   await page.getByLabel('You looked there yourself: how do you know?').fill('it is in the channel')
   await page.keyboard.press('Tab')
@@ -65,6 +89,12 @@ test('the first visit offers the demo, whose calls are decided by keyboard and w
   expect([await demo.exit(), left()]).toEqual([0, []])
 })
 
+test('the demo saves by itself what the gallery begins with', () => {
+  const starter = STARTERS.find(each => each.id === 'morning-note')
+  const saved = JSON.parse(readFileSync('../crates/cli/src/commands/demo/story/morning-note.json', 'utf8'))
+  expect(saved).toEqual(starter && built(starter, asGiven(starter)))
+})
+
 /** The command as it is written, run at a terminal; and the address that it prints, opened. */
 async function opened(command: string) {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-e2e-'))
@@ -76,6 +106,14 @@ async function opened(command: string) {
   await page.getByRole('button', { name: 'Log in here' }).press('Enter')
   await loggedIn(page)
   return { demo, page, left: () => readdirSync(folder) }
+}
+
+/** Goes to the inbox, from wherever. */
+async function inbox(page: Page): Promise<void> {
+  await page
+    .getByRole('link', { name: /^Inbox/ })
+    .first()
+    .press('Enter')
 }
 
 /** The open call is the one with this param, and can be answered. */

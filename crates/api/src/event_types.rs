@@ -358,13 +358,15 @@ fn run(status: RunStatus) -> (Value, Value) {
     let required = [
         ("run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
         ("automation_id", text(), json!(AUTOMATION)),
+        ("automation_name", text(), json!("Weekly report")),
         ("version", json!({ "type": "integer" }), json!(3)),
         ("space_id", text(), json!("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
         ("status", json!({ "const": status.as_str() }), json!(status.as_str())),
         ("chain", json!({ "type": "array" }), json!([AUTOMATION])),
         ("root_run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
     ];
-    object(&required, &[])
+    let output = if status == RunStatus::Succeeded { json!({ "summary": "3 documents" }) } else { Value::Null };
+    object(&required, &[("output", json!({}), output)])
 }
 
 /// A change that is in the audit log in the same words.

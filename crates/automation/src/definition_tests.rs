@@ -485,6 +485,7 @@ fn every_alias_leads_to_an_action() {
         ("agent_task", "builtin.agent_task"),
         ("transform_data", "builtin.transform_data"),
         ("slack_post", "slack.send_message"),
+        ("slack.post_message", "slack.send_message"),
         ("send_email", "email.send"),
         ("notification", "notify.send"),
         ("linear_create_issue", "linear.create_issue"),
@@ -494,6 +495,52 @@ fn every_alias_leads_to_an_action() {
         assert_eq!(aliases::action(name, &facts()), Some(action));
     }
     assert_eq!(aliases::action("email.send", &facts()), None);
+}
+
+#[test]
+fn every_older_name_of_a_param_becomes_ours() {
+    for (older, config, action, expected) in [
+        ("transform_data", json!({ "value": 1 }), "builtin.transform_data", json!({ "value": 1 })),
+        (
+            "slack_post",
+            json!({ "channel_id": "C1", "message_template": "a" }),
+            "slack.send_message",
+            json!({ "channel": "C1", "text": "a" }),
+        ),
+        (
+            "slack.post_message",
+            json!({ "channel": "C1", "message_template": "a" }),
+            "slack.send_message",
+            json!({ "channel": "C1", "text": "a" }),
+        ),
+        ("slack.send_message", json!({ "channel_id": "C1", "text": "a" }), "slack.send_message", json!({ "channel": "C1", "text": "a" })),
+        (
+            "send_email",
+            json!({ "to": ["a@b.test"], "subject_template": "a", "body_template": "b" }),
+            "email.send",
+            json!({ "to": ["a@b.test"], "subject": "a", "text": "b" }),
+        ),
+        (
+            "send_email",
+            json!({ "to": ["a@b.test"], "subject": "a", "message_template": "b" }),
+            "email.send",
+            json!({ "to": ["a@b.test"], "subject": "a", "text": "b" }),
+        ),
+        ("notification", json!({ "title_template": "a", "body_template": "b" }), "notify.send", json!({ "title": "a", "body": "b" })),
+        ("notification", json!({ "title": "a", "message_template": "b" }), "notify.send", json!({ "title": "a", "body": "b" })),
+        (
+            "linear_create_issue",
+            json!({ "team": "ENG", "title_template": "a", "description_template": "b" }),
+            "linear.create_issue",
+            json!({ "team": "ENG", "title": "a", "description": "b" }),
+        ),
+        ("search_space.query", json!({ "query": "a", "limit": 5 }), "documents.search", json!({ "query": "a", "limit": 5 })),
+        ("search_space.fetch_document", json!({ "document_id": "a" }), "documents.fetch", json!({ "document_id": "a" })),
+    ] {
+        let step = json!({ "step_id": "x", "action": older, "config": config });
+        let stored = accepted(&with(&[("/plan/1", step)])).normalised;
+        assert_eq!((&stored["plan"][1]["action"], &stored["plan"][1]["config"]), (&json!(action), &expected), "{older}");
+    }
 }
 
 #[test]

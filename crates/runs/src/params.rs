@@ -49,7 +49,7 @@ async fn object(
 ) -> Result<Map<String, Value>, RenderError> {
     let mut rendered = Map::new();
     for (name, leaf) in members {
-        let schema = schema.and_then(|schema| schema.get("properties")?.get(name));
+        let schema = below(schema, |schema| schema.get("properties")?.get(name));
         rendered.insert(name.clone(), value(leaf, renderer, context, schema).await?);
     }
     Ok(rendered)
@@ -64,9 +64,9 @@ fn value<'a>(
     Box::pin(async move {
         match leaf {
             Leaf::Plain(value) => Ok(value.clone()),
-            Leaf::Template(template) => renderer.render_value(template, context, allows_string(schema)).await,
+            Leaf::Template(template) => renderer.render_value(template, context, is_text(schema)).await,
             Leaf::List(items) => {
-                let schema = schema.and_then(|schema| schema.get("items"));
+                let schema = below(schema, |schema| schema.get("items"));
                 let mut rendered = Vec::with_capacity(items.len());
                 for item in items {
                     rendered.push(value(item, renderer, context, schema).await?);
@@ -78,11 +78,64 @@ fn value<'a>(
     })
 }
 
-/// Whether a text may stand here. A schema that does not say forbids none.
-fn allows_string(schema: Option<&Value>) -> bool {
+/// The schema of a part. Below what may be anything, anything may stand.
+fn below<'a>(schema: Option<&'a Value>, part: impl FnOnce(&'a Value) -> Option<&'a Value>) -> Option<&'a Value> {
+    let schema = schema?;
+    part(schema).or_else(|| is_open(schema).then_some(schema))
+}
+
+/// Whether a template becomes a text here, even one that is a single value: wherever a text may stand, unless anything may. A schema that is
+/// not known forbids no text.
+fn is_text(schema: Option<&Value>) -> bool {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(kind)) => kind == "string",
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
-        Some(_) | None => true,
+        Some(_) | None => !schema.is_some_and(is_open),
+    }
+}
+
+/// Whether a schema asks for nothing: what it says is for people alone.
+fn is_open(schema: &Value) -> bool {
+    const FOR_PEOPLE: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
+    match schema {
+        Value::Bool(is_open) => *is_open,
+        Value::Object(members) => members.keys().all(|name| FOR_PEOPLE.contains(&name.as_str()) || name.starts_with("x-")),
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_may_be_anything_keeps_its_type_and_what_may_be_a_text_becomes_one() {
+        for (schema, expected) in [
+            (json!({}), false),
+            (json!(true), false),
+            (json!({ "description": "Any value.", "x-countersign-widget": "json" }), false),
+            (json!({ "type": "integer" }), false),
+            (json!({ "type": ["array", "null"] }), false),
+            (json!({ "type": "string" }), true),
+            (json!({ "type": ["string", "null"] }), true),
+            (json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }), true),
+            (json!({ "enum": ["a", "b"] }), true),
+        ] {
+            assert_eq!(is_text(Some(&schema)), expected, "{schema}");
+        }
+        assert!(is_text(None));
+    }
+
+    #[test]
+    fn below_what_may_be_anything_anything_may_stand() {
+        let schema = json!({ "type": "object", "properties": { "value": { "description": "Any value." }, "rows": { "type": "array" } } });
+        let value = below(Some(&schema), |schema| schema.get("properties")?.get("value"));
+        let member = below(value, |schema| schema.get("properties")?.get("count"));
+        assert!(!is_text(below(member, |schema| schema.get("items"))));
+        // What a schema with other words does not name is not known.
+        let rows = below(Some(&schema), |schema| schema.get("properties")?.get("rows"));
+        assert!(is_text(below(rows, |schema| schema.get("items"))));
+        assert!(is_text(below(Some(&schema), |schema| schema.get("properties")?.get("other"))));
     }
 }

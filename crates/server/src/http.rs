@@ -75,7 +75,6 @@ pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over
 
 use crate::App;
 use axum::Router;
-use axum::routing::get;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -342,12 +341,6 @@ fn router(app: App) -> Router {
     let (api, _) = routes();
     // The protocol of MCP describes itself.
     api.merge(mcp::routes(&app)).fallback(web::or_unknown).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
-}
-
-/// What a process serves that has no door.
-fn health_router(app: App) -> Router {
-    let health = Router::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
-    health.route("/metrics", get(health::metrics)).with_state(app)
 }
 
 /// The API's description, generated from the code above; committed as a golden file.

@@ -45,7 +45,6 @@ pub use master_key::MasterKeyFiles;
 pub use notify::{Courier, CourierConfig};
 pub use policy::scan::sentence_of;
 pub use ports::{OsRandom, SystemClock, asked_to_stop};
-pub use render::renderer;
 pub use sign_in::SignIn;
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};

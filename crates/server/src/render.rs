@@ -35,7 +35,7 @@ fn told(lost: Lost) -> RenderError {
 }
 
 /// A renderer with workers of its own. They start when the first template needs one, and end with the renderer.
-pub fn renderer() -> Result<Renderer, sandbox::Error> {
+pub(crate) fn renderer() -> Result<Renderer, sandbox::Error> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let limits = Limits {
         workers: processors.min(RENDER_WORKERS_MAX),

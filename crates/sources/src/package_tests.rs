@@ -395,6 +395,23 @@ async fn a_package_that_cannot_be_removed_is_still_there_and_can_be_used() {
     assert!(bench.packages.list().is_empty());
 }
 
+#[tokio::test]
+async fn a_manifest_says_whether_its_action_makes_artifacts() {
+    for makes in [None, Some(false), Some(true)] {
+        let bench = bench("R2");
+        let mut manifest = json!({
+            "name": "act", "riskTier": "R2", "permissions": { "filesystem": "workspace" },
+            "verification": { "required": true }, "rollback": { "required": true }
+        });
+        if let Some(makes) = makes {
+            manifest["producesArtifacts"] = json!(makes);
+        }
+        bench.packages.install("kit", &files_of(manifest)).unwrap();
+        let listed = bench.source().list(&context().org).await.unwrap();
+        assert_eq!(listed[0].produces_artifacts, makes == Some(true), "{makes:?}");
+    }
+}
+
 #[test]
 fn a_package_whose_folder_somebody_took_away_can_be_removed() {
     let bench = bench("R2");

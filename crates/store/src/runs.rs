@@ -656,9 +656,13 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
 }
 
 async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    // An automation that follows another one knows it by its name: its id is another one on each server.
+    let sql = "SELECT name FROM automations WHERE org_id = $1 AND id = $2";
+    let name = only(tx.query(sql, &vals![run.org.as_str(), run.automation.as_str()]).await?, |row| Columns::of(row).text())?;
     let body = json!({
         "run_id": run.id,
         "automation_id": run.automation,
+        "automation_name": name,
         "version": run.version,
         "space_id": run.space,
         "status": run.status,

@@ -1,5 +1,7 @@
 //! Measures the matcher: `cargo run --release -p countersign-automation --example filters [fuzz CASES | KIND…]`.
 //! Without arguments, every kind of filter at 100, 10,000 and 100,000 of them, on one thread; `fuzz` compares it with the specification.
+//! `make bench` uses `fuzz`, `json KIND COUNT`, which prints one of the measurements as a line of JSON, and `workload KIND COUNT`, which prints
+//! its filters and events for quamina.
 #![expect(clippy::print_stdout, reason = "its tables are read at the terminal")]
 
 #[path = "../../src/matcher/generated.rs"]
@@ -11,7 +13,7 @@ mod workload;
 use automation::filter::{Filter, naive};
 use automation::matcher::{Event, Matcher};
 use generated::Dice;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use workload::{Kind, Layout};
@@ -23,10 +25,13 @@ const MEASURED: Duration = Duration::from_millis(1_500);
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, rest @ ..] = arguments.as_slice()
-        && first == "fuzz"
-    {
-        return fuzz(rest.first().map_or(Ok(1_000_000), |cases| cases.parse())?);
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["fuzz"] => return fuzz(1_000_000),
+        ["fuzz", cases] => return fuzz(cases.parse()?),
+        ["json", kind, count] => return print_json(Kind::named(kind)?, count.parse()?),
+        ["workload", kind, count] => return print_workload(Kind::named(kind)?, count.parse()?),
+        _ => {}
     }
     println!(
         "| filters | kind | layout | events per CPU second | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | resident MB | add/s | insert/s |"
@@ -42,26 +47,52 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
+/// The filters, each with its type of events, and the events.
+type Workload = (Vec<(String, Value)>, Vec<(String, Value)>);
+
+fn workload_of(kind: Kind, layout: Layout, count: u64) -> Workload {
     let mut dice = Dice(7);
+    let filters = (0..count).map(|key| (layout.event_type(key % layout.types(count)), kind.filter(&mut dice, count))).collect();
+    let mut event = || (layout.event_type(dice.below(layout.types(count))), workload::event(&mut dice, count));
+    (filters, (0..EVENTS).map(|_| event()).collect())
+}
+
+/// One workload, measured.
+struct Measured {
+    matched: Matched,
+    /// Events per second that have to be read first, and that are matched by asking each filter.
+    from_bytes: f64,
+    naively: f64,
+    /// What the matcher has allocated, and what that added to the resident memory.
+    bytes: usize,
+    resident: usize,
+    add_per_second: f64,
+    insert_per_second: f64,
+}
+
+fn measured(kind: Kind, layout: Layout, count: u64) -> Outcome<Measured> {
+    let (texts, events) = workload_of(kind, layout, count);
     let mut filters = Vec::new();
-    for key in 0..count {
-        let filter = Filter::parse(&kind.filter(&mut dice, count)).map_err(|mistakes| format!("{mistakes:?}"))?;
-        filters.push((key as u32, layout.event_type(key % layout.types(count)), filter));
+    for (key, (event_type, filter)) in (0_u32..).zip(texts) {
+        filters.push((key, event_type, Filter::parse(&filter).map_err(|mistakes| format!("{mistakes:?}"))?));
     }
-    let events: Vec<(String, Value)> =
-        (0..EVENTS).map(|_| (layout.event_type(dice.below(layout.types(count))), workload::event(&mut dice, count))).collect();
     let insert_per_second = inserted_per_second(&filters);
     let (before, before_resident) = (memory::allocated(), resident_bytes()?);
     let began = Instant::now();
     let matcher = Matcher::default();
     matcher.extend(filters.iter().map(|(key, event_type, filter)| (*key, Some("one"), event_type.as_str(), filter.clone())));
     let add_per_second = count as f64 / began.elapsed().as_secs_f64();
-    let Matched { per_cpu_second, per_second, matches, waits } = matched(&matcher, &events)?;
+    let matched = matched(&matcher, &events)?;
     let bytes = memory::allocated().saturating_sub(before);
     let resident = resident_bytes()?.saturating_sub(before_resident);
     let from_bytes = from_bytes(&matcher, &events)?;
     let naively = naively(&filters, &events);
+    Ok(Measured { matched, from_bytes, naively, bytes, resident, add_per_second, insert_per_second })
+}
+
+fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
+    let Measured { matched, from_bytes, naively, bytes, resident, add_per_second, insert_per_second } = measured(kind, layout, count)?;
+    let Matched { per_cpu_second, per_second, matches, waits } = matched;
     let percentile = |share: usize| waits.get(waits.len() * share / 100).map_or(0.0, |wait| wait.as_secs_f64() * 1e6);
     println!(
         "| {count} | {} | {} | {per_cpu_second:.0} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {:.1} | {add_per_second:.0} | {insert_per_second:.0} |",
@@ -73,6 +104,29 @@ fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
         bytes / count as usize,
         resident as f64 / 1e6,
     );
+    Ok(())
+}
+
+fn print_json(kind: Kind, count: u64) -> Outcome<()> {
+    let Measured { matched, from_bytes, naively, bytes, add_per_second, .. } = measured(kind, Layout::OneType, count)?;
+    let Matched { per_cpu_second, per_second, matches, .. } = matched;
+    let line = json!({ "per_second": per_second, "per_cpu_second": per_cpu_second, "from_bytes": from_bytes, "naively": naively,
+        "matches": matches, "bytes": bytes, "add_per_second": add_per_second });
+    println!("{line}");
+    Ok(())
+}
+
+fn print_workload(kind: Kind, count: u64) -> Outcome<()> {
+    let (filters, events) = workload_of(kind, Layout::OneType, count);
+    let mut text = String::new();
+    for (_, filter) in &filters {
+        let pattern = workload::as_pattern(filter).ok_or_else(|| format!("`{}` is not compared", kind.name()))?;
+        text.push_str(&format!("pattern {pattern}\n"));
+    }
+    for (_, event) in &events {
+        text.push_str(&format!("event {event}\n"));
+    }
+    print!("{text}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The filters and events that are measured. Each filter has two fields: one that many share, and one of its kind.
 
 use crate::generated::Dice;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
@@ -50,6 +50,10 @@ impl Kind {
     pub(crate) const ALL: [Self; 8] =
         [Self::Equals, Self::Prefix, Self::Range, Self::Mixed, Self::Contains, Self::Regex, Self::AnythingBut, Self::All];
 
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| format!("there is no kind `{name}`"))
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Equals => "equals",
@@ -88,6 +92,26 @@ impl Kind {
             },
         }
     }
+}
+
+/// The same filter as a pattern of quamina: objects instead of paths, and at each end a list of what may stand there. `None` for kinds that are
+/// not compared.
+pub(crate) fn as_pattern(filter: &Value) -> Option<Value> {
+    let mut pattern = Map::new();
+    for (path, test) in filter.as_object()? {
+        let (first, second) = path.split_once('.')?;
+        let under = pattern.entry(first).or_insert_with(|| json!({}));
+        under.as_object_mut()?.insert(second.to_owned(), json!([tested(test)?]));
+    }
+    Some(Value::Object(pattern))
+}
+
+fn tested(test: &Value) -> Option<Value> {
+    let Some(operators) = test.as_object() else { return Some(test.clone()) };
+    if let Some(prefix) = operators.get("starts_with") {
+        return Some(json!({ "prefix": prefix }));
+    }
+    Some(json!({ "numeric": [">=", operators.get("gte")?, "<", operators.get("lt")?] }))
 }
 
 const STATES: [&str; 4] = ["open", "paid", "sent", "closed"];

@@ -150,8 +150,14 @@ fn waiting(run: &RunView) -> Cell {
     }
 }
 
+/// The call that the run waits for a person with.
+pub(super) fn asked_of_a_person(run: &RunView) -> Option<&String> {
+    let waits = run.waiting_for.is_some_and(|waits| matches!(waits, WaitingFor::Approval | WaitingFor::Person));
+    run.invocation_id.as_ref().filter(|_| waits)
+}
+
 /// `✓ research files.read_text`.
-fn step_line(step: &StepView) -> String {
+pub(super) fn step_line(step: &StepView) -> String {
     let symbol = match step.status {
         StepStatus::Succeeded => "✓",
         StepStatus::Failed => "✗",
@@ -231,8 +237,7 @@ async fn watch(run: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
         if !terminal.is_document() {
             now.steps.iter().skip(told).for_each(|step| terminal.note(clean::line(&step_line(step))));
             told = told.max(now.steps.len());
-            let waits = now.waiting_for.is_some_and(|waits| matches!(waits, WaitingFor::Approval | WaitingFor::Person));
-            let invocation = now.invocation_id.clone().filter(|_| waits);
+            let invocation = asked_of_a_person(now).cloned();
             if let Some(invocation) = invocation.as_ref().filter(|_| invocation != asked_for) {
                 terminal.note(format!("{} · countersign approve {}", Tone::Warn.paint("◷ waits for a person"), clean::line(invocation)));
             }

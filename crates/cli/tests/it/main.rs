@@ -5,6 +5,7 @@
 
 mod actions;
 mod answers;
+mod artifacts;
 mod automations;
 mod backup;
 mod batch_crash;

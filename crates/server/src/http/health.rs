@@ -6,14 +6,20 @@ use super::problem::Refusal;
 use crate::App;
 use api::identity::{NotificationView, ServerView, StatusResponse, StoreName, WhoamiResponse};
 use api::{Page, Problem};
-use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use countersign_core::ports::Invocations;
 use countersign_core::{OrgId, SpaceId, Status};
 use std::collections::BTreeSet;
 use store::{InvocationFilter, Server};
+
+/// All that a process serves which has no door; described below.
+pub(super) fn router(app: App) -> Router {
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).route("/metrics", get(metrics)).with_state(app)
+}
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", tag = "server", security(()), responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]

@@ -72,7 +72,7 @@ pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Fu
 
 /// Serves only whether the process is alive and ready, and its metrics, until `stop` resolves.
 pub(crate) async fn serve_health(listener: TcpListener, app: App, stop: impl Future<Output = ()>) {
-    let router = super::health_router(app.clone());
+    let router = super::health::router(app.clone());
     serve_routes(listener, Way::default(), (app, router), stop).await;
 }
 

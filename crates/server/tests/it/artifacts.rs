@@ -1,5 +1,6 @@
 //! Artifacts: what an action makes is kept apart, what is too long for a step too; a link opens it for those who may read it, and for nobody else.
 
+use crate::automations::{ended, id_of, run};
 use crate::browser::Browser;
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
@@ -17,6 +18,7 @@ on_sqlite!(
     a_link_opens_for_those_who_may_read_it_until_it_ends,
     a_forged_link_opens_nothing,
     what_was_made_in_another_space_or_for_somebody_else_does_not_exist,
+    what_a_run_made_opens_for_those_who_may_read_the_run,
     a_quarantine_ends_every_link_and_keeps_the_digest,
     a_person_saves_the_file_in_a_browser_after_a_login,
     bytes_that_cannot_be_kept_or_were_changed_are_told,
@@ -221,6 +223,31 @@ async fn what_was_made_in_another_space_or_for_somebody_else_does_not_exist(kind
         otto.post(&format!("/api/v1/artifacts/{id}/link"), json!({})).await.problem(404, "not_found");
     }
     assert_eq!(otto.get(&link(&ines, &shared).await).await.body, "x");
+}
+
+async fn what_a_run_made_opens_for_those_who_may_read_the_run(kind: Kind) {
+    let server = making(kind).await;
+    let _working = server.work();
+    let (ines, otto) = (server.owner.person("ines", "member").await, server.owner.person("otto", "member").await);
+    let whoami = ines.get("/api/v1/whoami").await.ok();
+    let user = whoami["principal"].as_str().unwrap().trim_start_matches("user:");
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let definition = json!({ "schema_version": "1.0", "name": "Make", "plan": [{ "step_id": "make", "action": "fake.make" }] });
+    let automation = id_of(&ines.post("/api/v1/automations", json!({ "space": "payroll", "definition": definition })).await.ok());
+    server.source.will_answer(json!({ "artifacts": [report()] }));
+    let run = run(&ines, &automation, json!({})).await;
+    let shown = ended(&ines, &run).await;
+    let id = shown["output"]["artifacts"][0]["id"].as_str().unwrap_or_else(|| panic!("it made nothing: {shown:#}"));
+    let listed = ines.get(&format!("/api/v1/artifacts?run={run}")).await.ok();
+    assert_eq!(listed["items"][0]["id"], json!(id), "{listed:#}");
+    let path = link(&ines, id).await;
+    for reader in [&ines, &server.owner] {
+        assert_eq!(reader.get(&path).await.body, "%PDF");
+    }
+    for hidden in [path, format!("/api/v1/artifacts/{id}"), format!("/api/v1/runs/{run}")] {
+        otto.get(&hidden).await.problem(404, "not_found");
+    }
 }
 
 async fn a_quarantine_ends_every_link_and_keeps_the_digest(kind: Kind) {

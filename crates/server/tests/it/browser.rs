@@ -148,7 +148,8 @@ impl Browser {
             let fields: String = hidden
                 .map(|input| {
                     let mut parts = input.split('"');
-                    format!("{}={}&", parts.next().unwrap(), parts.nth(1).unwrap())
+                    let (name, value) = (parts.next().unwrap(), parts.nth(1).unwrap().replace("&amp;", "&"));
+                    format!("{}&", url::form_urlencoded::Serializer::new(String::new()).append_pair(name, &value).finish())
                 })
                 .collect();
             self.fields.lock().insert(action.to_owned(), fields);

@@ -5,7 +5,7 @@ use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::ports::EventFeed;
 use serde_json::{Value, json};
 
-on_both_engines!(a_document_is_added_found_removed_and_brought_back, a_digest_of_documents_runs_as_its_example_says,);
+on_both_engines!(a_document_is_added_found_removed_and_brought_back);
 
 on_sqlite!(
     a_space_knows_only_its_own_documents,
@@ -179,34 +179,6 @@ async fn a_transformation_says_what_is_wrong_with_it(kind: Kind) {
         assert_eq!(refused.body["error"], code, "{refused:?}");
     }
     agent.invoke("builtin.transform_data", json!({ "select": "$" })).await.problem(422, "invalid_params");
-}
-
-async fn a_digest_of_documents_runs_as_its_example_says(kind: Kind) {
-    let server = started(kind).await;
-    let _working = server.work();
-    server.owner.set_mode("fake.write", "allow").await;
-    let agent = server.agent().await;
-    added(&agent, "New rival", "They sell falcons.", json!(["competitor"])).await;
-    added(&agent, "Lunch", "Soup", json!([])).await;
-    // What stands in the example, with the older names of its actions; what delivers it is the fake source, and there is no schedule.
-    let text = include_str!("../../../../examples/automations/daily-digest.json");
-    let mut definition: Value = serde_json::from_str(text).unwrap();
-    definition["triggers"] = json!([]);
-    definition["plan"][0]["action"] = json!("search_space.query");
-    definition["plan"][1]["action"] = json!("transform_data");
-    let told = definition["plan"][2]["config"]["text"].clone();
-    definition["plan"][2] = json!({ "step_id": "deliver", "action": "fake.write", "config": { "text": told } });
-    definition["execution"].as_object_mut().unwrap().remove("on_failure");
-    let saved = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await;
-    assert_eq!(saved.status, 201, "{saved:?}");
-    let path = format!("/api/v1/automations/{}/run", saved.body["automation"]["id"].as_str().unwrap());
-    let inputs = json!({ "since": "2020-01-01T00:00:00Z", "tags": ["competitor"] });
-    let fired = server.owner.post(&path, json!({ "inputs": inputs })).await.ok();
-    let run = server.owner.get(&format!("/api/v1/runs/{}?wait=30s", fired["run_id"].as_str().unwrap())).await.ok();
-    assert_eq!(run["status"], "succeeded", "{run:#}");
-    assert_eq!(run["output"], json!({ "count": 1, "text": "• New rival\n" }), "{run:#}");
-    let delivered = server.source.calls().pop().unwrap().params["text"].as_str().unwrap().to_owned();
-    assert!(delivered.starts_with("*1 new documents since 2020-01-01") && delivered.contains("• New rival"), "{delivered}");
 }
 
 async fn what_a_run_adds_names_its_automation(kind: Kind) {

@@ -77,7 +77,7 @@ async fn a_step_whose_process_died_waits_for_a_person(kind: Kind) {
     assert_eq!((&waits["waiting_for"], &waits["recoveries"]), (&json!("person"), &json!(1)), "nobody knows what became of it: {waits:#}");
     assert_eq!(waits["steps"].as_array().unwrap().len(), 1, "it goes on where it was");
     let path = format!("/api/v1/invocations/{}/settle", waits["invocation_id"].as_str().unwrap());
-    restarted.owner.post(&path, json!({ "settlement": "succeeded", "reason": "I looked" })).await.ok();
+    restarted.owner.post(&path, json!({ "as": "succeeded", "reason": "I looked" })).await.ok();
     let shown = ended(&restarted.owner, &run).await;
     assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 3), "{shown:#}");
     let writes = restarted.source.calls().iter().filter(|call| call.action.as_str() == "fake.write").count();
@@ -206,7 +206,8 @@ async fn events_that_come_together_start_one_run(kind: Kind) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(runs.len(), 1, "{runs:#?}");
+    let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await;
+    assert_eq!(runs.len(), 1, "{runs:#?} {firings:?}");
     let shown = ended(&server.owner, runs[0]["id"].as_str().unwrap()).await;
     assert_eq!(shown["status"], "succeeded", "{shown:#}");
     let numbers: Vec<_> = shown["inputs"]["events"].as_array().unwrap().iter().map(|event| event["data"]["n"].clone()).collect();
@@ -434,7 +435,7 @@ async fn a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it(kind: Kind
     let run = run(&server.owner, &id, json!({})).await;
     let waits = waiting(&server.owner, &run).await;
     let path = format!("/api/v1/invocations/{}/settle", waits["invocation_id"].as_str().unwrap());
-    server.owner.post(&path, json!({ "settlement": "retry", "reason": "it did not arrive" })).await.ok();
+    server.owner.post(&path, json!({ "as": "retry", "reason": "it did not arrive" })).await.ok();
     let shown = ended(&server.owner, &run).await;
     assert_eq!(shown["status"], "succeeded", "{shown:#}");
     assert_ne!(shown["steps"][0]["invocation_id"], waits["invocation_id"], "the call that was made instead is the step's");

@@ -1,13 +1,14 @@
 //! Runs a whole server in the test's process: a real store, real HTTP, a clock that the test controls, and a source that answers as the
 //! test says.
 
+use automation::template::{RenderError, Renderer, Workers};
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimits;
 use countersign_core::price::Prices;
 use countersign_core::source::{Source, SourceRegistry};
-use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
+use countersign_core::{Action, Clock, Future, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyF
 use sources::builtin::documents::Documents;
 use sources::builtin::email::Email;
 use sources::builtin::files::Files;
+use sources::builtin::http::{Http, HttpConfig};
+use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{Mailer, Route, Sender, Senders};
 use sources::mcp::AllowedPrograms;
@@ -90,6 +93,8 @@ pub(crate) struct Home {
     files: Option<Arc<Files>>,
     /// The workspaces of the real source `documents`, if a test needs it, and `builtin` with it.
     documents: Option<Arc<Places>>,
+    /// Whether the real `http` and `notify` are there too.
+    tells_and_asks: bool,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
     /// The hosts that sources and connections may reach.
@@ -198,6 +203,7 @@ impl Home {
             starts: Arc::default(),
             files: None,
             documents: None,
+            tells_and_asks: false,
             key_wait_ms,
             hosts,
             energy: None,
@@ -237,6 +243,14 @@ impl Home {
         self.documents = Some(Arc::new(Places::open(folders, Arc::new(SeededRandom::new(5)), &Faults::default()).unwrap()));
         self
     }
+
+    fn with_mail(mut self) -> Self {
+        let route = Route { server: testkit::mail::plain().parse().unwrap(), login: None };
+        let servers = vec![route.server.clone(), testkit::mail::secured().parse().unwrap()];
+        self.mailer = Arc::new(Mailer::new(servers, Some(testkit::certificates::ROOT)).unwrap());
+        self.sender = Some(Sender { route, from: "countersign@example.com".parse().unwrap() });
+        self
+    }
 }
 
 const HARDLY_LIMITED: RateLimits = RateLimits { session: 10_000, person: None, space: None };
@@ -267,6 +281,15 @@ impl TestServer {
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
+    /// A server with every builtin source beside the fake one. It may send mail, and reach these addresses.
+    pub(crate) async fn start_whole(kind: Kind, addresses: &[&str]) -> Self {
+        let home = Home::new(kind).await.with_documents().with_mail();
+        let files = home.documents.clone().map(|places| Arc::new(Files::on(places).unwrap()));
+        let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let home = Home { files, hosts, tells_and_asks: true, ..home };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
     /// A server whose calls do not wait for another call that holds their idempotency key.
     pub(crate) async fn start_impatient(kind: Kind) -> Self {
         let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
@@ -289,11 +312,7 @@ impl TestServer {
 
     /// A server that may send mail through the mail servers of `make test`, with the real `email` beside the fake source.
     pub(crate) async fn start_mailing(kind: Kind) -> Self {
-        let route = Route { server: testkit::mail::plain().parse().unwrap(), login: None };
-        let servers = vec![route.server.clone(), testkit::mail::secured().parse().unwrap()];
-        let mailer = Arc::new(Mailer::new(servers, Some(testkit::certificates::ROOT)).unwrap());
-        let sender = Some(Sender { route, from: "countersign@example.com".parse().unwrap() });
-        let home = Home { mailer, sender, ..Home::new(kind).await };
+        let home = Home::new(kind).await.with_mail();
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -398,6 +417,11 @@ impl TestServer {
             let email = Email::new(Arc::clone(&home.mailer), Arc::clone(&senders), Arc::clone(&shared)).unwrap();
             sources.push(Arc::new(email));
         }
+        if home.tells_and_asks {
+            let reach = HttpConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone() };
+            sources.push(Arc::new(Http::new(reach).unwrap()));
+            sources.push(Arc::new(Notify::new(Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap()));
+        }
         let added = Arc::new(AddedRegistry::new(AddedConfig {
             store: store.clone(),
             connections: connections.clone(),
@@ -450,7 +474,7 @@ impl TestServer {
         let ports = runs::Ports {
             ledger: Arc::new(store.clone()),
             pipeline: pipeline.clone(),
-            renderer: server::renderer().unwrap(),
+            renderer: Renderer::new(Arc::new(RendersHere)),
             clock: Arc::clone(&shared),
             random: Arc::clone(&random),
             prices: home.prices.clone(),
@@ -568,6 +592,17 @@ impl TestServer {
         let report = receipt::verify::verify(lines, &pinned, None);
         assert!(report.ok, "{report:#?}");
         report
+    }
+}
+
+/// Renders in this process. A worker is the server's own executable, started again, and here that would be the tests.
+struct RendersHere;
+
+impl Workers for RendersHere {
+    fn ask(&self, request: String) -> Future<'_, Result<String, RenderError>> {
+        let mut answer = Vec::new();
+        automation::template::worker::serve(request.as_bytes(), &mut answer).unwrap();
+        Box::pin(std::future::ready(Ok(String::from_utf8(answer).unwrap().trim_end_matches('\n').to_owned())))
     }
 }
 

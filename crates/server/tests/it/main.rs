@@ -73,3 +73,4 @@ mod verification;
 mod visibility;
 mod waiting;
 mod web_login;
+mod worked_examples;

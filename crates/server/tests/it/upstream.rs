@@ -25,6 +25,8 @@ struct Memory {
     /// The credential that it wants, if it wants one.
     wants: Option<String>,
     called: Vec<Value>,
+    /// What each of those calls was given.
+    given: Vec<Value>,
     instructions: Option<String>,
 }
 
@@ -76,6 +78,11 @@ impl Upstream {
         self.state.lock().called.clone()
     }
 
+    /// The arguments of the calls, in order.
+    pub(crate) fn given(&self) -> Vec<Value> {
+        self.state.lock().given.clone()
+    }
+
     /// Takes the server away.
     pub(crate) fn stop(&self) {
         self.serving.abort();
@@ -100,6 +107,7 @@ async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Jso
         }
         "tools/call" => {
             memory.called.push(params["name"].clone());
+            memory.given.push(params["arguments"].clone());
             json!({ "content": [{ "type": "text", "text": format!("did {}", params["name"]) }] })
         }
         "resources/list" => json!({ "resources": [{ "uri": "kit://a", "name": "a" }], "nextCursor": params["cursor"] }),

@@ -1,5 +1,5 @@
-//! The stage of the demo: a real server on a free port of this machine, with a data folder of its own and three MCP servers beside it; its
-//! owner; and an agent with a session. All of it is gone at the end.
+//! The stage of the demo: a real server on a free port of this machine, with a data folder of its own, two reports in its workspace and
+//! three MCP servers beside it; its owner; and an agent with a session. All of it is gone at the end.
 
 use crate::client::Rehearsal;
 use crate::commands::outcome;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use server::Started;
 use server::demo::Upstream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 
 /// How long the server holds one request open while the agent waits.
 const HELD: &str = "20s";
-/// The time between two looks at a call in doubt.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The time between two looks at what the person may change.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Stage {
     pub(super) started: Started,
@@ -72,6 +72,7 @@ impl Stage {
         let Ok(started) = told.await else { return Err(not_started(serving).await) };
         let owner = client(&started, started.owner_token.as_deref())?;
         let session = furnish(&owner, &upstream).await?;
+        write_reports(&started.workspace)?;
         let agent = client(&started, Some(&session.token))?;
         Ok(Self { started, upstream, owner, agent, session: session.id, serving, stop, folder })
     }
@@ -87,6 +88,11 @@ impl Stage {
     /// A file beside the data folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The address of a page of the web UI.
+    pub(super) fn page(&self, path: &str) -> String {
+        format!("{}/{path}", self.started.url)
     }
 
     /// The agent asks. A call that was refused or failed is an answer, too.
@@ -182,4 +188,15 @@ async fn furnish(owner: &Client, upstream: &Upstream) -> Result<NewSessionRespon
     // Unattended, so that nothing expires while its person reads.
     let session = json!({ "title": "support agent", "unattended": true });
     Ok(owner.post::<NewSessionResponse>(&["sessions"], &session).await?.read)
+}
+
+/// What the automation of the story finds in the workspace.
+fn write_reports(workspace: &Path) -> Result<(), Failure> {
+    let reports = workspace.join("reports");
+    std::fs::create_dir_all(&reports).map_err(|error| Failure::file(&reports, &error))?;
+    for name in ["refunds.md", "returns.md"] {
+        let file = reports.join(name);
+        std::fs::write(&file, "Written by the support team.\n").map_err(|error| Failure::file(&file, &error))?;
+    }
+    Ok(())
 }

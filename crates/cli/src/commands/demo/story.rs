@@ -1,5 +1,8 @@
 //! The story. A chapter is a few calls of the agent, and the sentence that it ends with.
 
+mod automation;
+mod dead_letter;
+
 use super::stage::{Call, Stage, Verdict};
 use super::tamper;
 use crate::commands::outcome;
@@ -53,6 +56,12 @@ impl<'a> Story<'a> {
         self.end("grant", end)?;
         let end = self.drift().await?;
         self.end("drift", end)?;
+        let (end, automation) = self.automation().await?;
+        self.end("automation", end)?;
+        let end = self.run(&automation).await?;
+        self.end("run", end)?;
+        let end = self.dead_letter().await?;
+        self.end("dead_letter", end)?;
         let end = self.in_doubt().await?;
         self.end("in_doubt", end)?;
         self.says("Everything so far is in the audit log. Somebody flips one byte in a copy of it.");
@@ -132,7 +141,8 @@ impl<'a> Story<'a> {
         if self.is_script {
             self.stage.settle(&doubted.id, "the report is in the channel, once").await?;
         } else {
-            self.says("The report is in the channel. Say so: in the inbox under “To settle”.");
+            self.says("The report is in the channel.");
+            self.advises(&format!("say so in the inbox, under “To settle”, on {}", self.stage.page("")));
             self.terminal.next(format!("countersign invocation settle {} --as succeeded --reason 'it is in the channel'", doubted.id));
         }
         let settled = self.stage.wait_out_doubt(&doubted.id).await?;
@@ -151,6 +161,9 @@ impl<'a> Story<'a> {
         let asked = self.stage.ask(&call).await?;
         let ended = if asked.status == Status::Pending { self.waits(&asked, advice, verdict).await? } else { asked };
         self.terminal.remark(outcome::line(&ended));
+        if let Some(why) = ended.error.as_ref().filter(|_| ended.status == Status::Denied) {
+            self.says(&format!("why: {}", why.message));
+        }
         Ok(ended)
     }
 
@@ -158,7 +171,7 @@ impl<'a> Story<'a> {
         if self.is_script {
             self.stage.decide(asked, verdict).await?;
         } else {
-            self.terminal.remark(format!("{} {advice}", Tone::Warn.paint("◷ it waits for you:")));
+            self.advises(advice);
             self.terminal.next(format!("countersign approve {}", asked.id));
         }
         self.stage.wait(&asked.id).await
@@ -166,6 +179,11 @@ impl<'a> Story<'a> {
 
     fn says(&mut self, text: &str) {
         self.terminal.remark(clean::line(text));
+    }
+
+    /// What the person may do now.
+    fn advises(&mut self, advice: &str) {
+        self.terminal.remark(format!("{} {}", Tone::Warn.paint("◷ it waits for you:"), clean::line(advice)));
     }
 
     fn end(&mut self, chapter: &str, end: End) -> Result<(), Failure> {
