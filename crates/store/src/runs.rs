@@ -510,7 +510,10 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
 
 /// Keeps what a worker that had lost its run brought: the run goes on without it. The calls themselves have their receipts.
 async fn discard(store: &Store, tx: &mut Tx, lease: &Lease, run: &Run, steps: &[StepRecord]) -> Result<(), Error> {
-    let brought = |step: &StepRecord| json!({ "phase": step.phase, "step_id": step.step_id, "status": step.status, "invocation_id": step.invocation, "error": step.failure });
+    let brought = |step: &StepRecord| {
+        let StepRecord { phase, step_id, status, invocation, failure, .. } = step;
+        json!({ "phase": phase, "step_id": step_id, "status": status, "invocation_id": invocation, "error": failure })
+    };
     let body = json!({
         "run_id": run.id,
         "automation_id": run.automation,
