@@ -91,7 +91,9 @@ impl Running {
         let mut said = String::new();
         for line in BufReader::new(stdout).lines() {
             let line = line?;
-            if let Some(address) = line.strip_prefix("url: http://") {
+            // A worker has no other address than that of its health.
+            let health = || line.strip_prefix("health: http://").and_then(|rest| rest.strip_suffix("/readyz"));
+            if let Some(address) = line.strip_prefix("url: http://").or_else(health) {
                 return Ok(Self { child, address: address.trim_end_matches('/').parse()? });
             }
             said.push_str(&line);
@@ -198,6 +200,13 @@ impl Server {
 /// The first number of the warm-up calls; the measured calls never reach it.
 const WARM_UP_FROM: u64 = 900_000_000_000;
 
+/// Starts a worker of runs beside the servers of a database. Its data folder has their master key.
+pub(crate) fn start_worker(data: &Path, database: &str, settings: &[(String, String)]) -> Result<Running> {
+    let mut command = program(&server_binary()?);
+    command.args(["worker", "--listen", "127.0.0.1:0", "--database", database, "--data"]).arg(data);
+    Running::start(unhindered(&mut command).envs(settings.iter().cloned()))
+}
+
 /// Starts this program again as the bare echo, which answers with `bytes` bytes.
 pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
@@ -237,9 +246,13 @@ fn serve(binary: &Path, data: &Path, database: Option<&str>) -> Command {
     if let Some(url) = database {
         command.arg("--database").arg(url);
     }
-    // The rate limit protects against a runaway agent. Here it would distort the measurement.
-    command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "100000000").env("COUNTERSIGN_LOG_LEVEL", "error");
+    unhindered(&mut command);
     command
+}
+
+/// The rate limit protects against a runaway agent. Here it would distort the measurement.
+fn unhindered(command: &mut Command) -> &mut Command {
+    command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "100000000").env("COUNTERSIGN_LOG_LEVEL", "error")
 }
 
 #[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes; the product spawns none here")]

@@ -2,7 +2,8 @@
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
 //! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
-//! servers whose database goes away, `automations` runs beside the engines of others, and `against` another build.
+//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed, and `against`
+//! another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
@@ -29,6 +30,7 @@ mod raw;
 mod report;
 mod spawn;
 mod stats;
+mod storm;
 mod upstream;
 
 use anyhow::{Context, Result, bail};
@@ -48,7 +50,8 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --held   only how soon held calls are released, and the memory of many of them and of many readers of the live stream
   --automations only runs of automations and filters of events, beside the engines of others
   --cron   only whether schedules fire as their rule says, compared with a naive statement of it
-  --outage only how soon servers work again after the database was away, and wake who waits on another server";
+  --outage only how soon servers work again after the database was away, and wake who waits on another server
+  --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,7 @@ async fn main() -> Result<()> {
         Some("--held") => held_alone().await,
         Some("--automations") => automations_alone().await,
         Some("--outage") => outages_alone().await,
+        Some("--storm") => storm_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -198,6 +202,16 @@ async fn outages_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (outages, woken) = outage::measure(&place, folder.path()).await?;
     println!("{}", report::outages(&machine(&[place]), &outages, &woken));
+    Ok(())
+}
+
+async fn storm_alone() -> Result<()> {
+    let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
+    let (_, folder) = folder_on_disk()?;
+    let storm = storm::measure(&place, folder.path()).await?;
+    println!("{}", report::storm(&machine(&[place]), &storm));
+    // How long it took decides nothing; what went wrong does.
+    anyhow::ensure!(storm.wrong() == 0, "the storm lost, doubled or stuck something");
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::outage::{Outage, Woken};
 use crate::pure::Waited;
 use crate::spawn::{Spawned, WAYS, Way};
 use crate::stats::{Spread, Window, short};
+use crate::storm::{RUNS, STEPS, Storm};
 use std::fmt::Write as _;
 
 /// CPU time of a call, as a multiple of that of its parts.
@@ -36,6 +37,8 @@ const GROWTH_RATIO_MAX: f64 = 1.25;
 const SPAWN_MS_MAX: f64 = 5.0;
 /// From the database's return to the first success of every server.
 const BACK_SECONDS_MAX: f64 = 5.0;
+/// How long a run may stand still whose worker was killed, p99.
+const RECOVERED_SECONDS_MAX: f64 = 10.0;
 /// The delay of a caller who waits on another server than the one that answers, p99.
 const WOKEN_MS_MAX: f64 = 150.0;
 /// CPU time of a governed call over MCP, as a share of that of FastMCP's proxy and of `mcp-proxy`, which decide and keep nothing.
@@ -92,6 +95,32 @@ pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> Strin
         delays.push(vec![name.to_owned(), short(ms), limit.to_string(), limit.verdict(ms).to_owned()]);
     }
     format!("{machine}\n\n{}\n{}", table(&rows), table(&delays))
+}
+
+/// The report of `make bench ARGS=--storm`.
+pub(crate) fn storm(machine: &str, storm: &Storm) -> String {
+    let seconds = |share| storm.stood_still_for(share).map_or(f64::NAN, |stood| stood.as_secs_f64());
+    let never = Limit::AtMost(0.0);
+    let rows = [
+        ("runs lost", storm.lost as f64, never),
+        ("runs stuck", storm.stuck as f64, never),
+        ("runs failed", storm.failed as f64, never),
+        ("effects missing", storm.missing as f64, never),
+        ("effects done twice", storm.twice as f64, never),
+        ("runs quarantined, after their worker was killed too often", storm.quarantined as f64, Limit::None),
+        ("calls in doubt, settled by a person", storm.doubted as f64, Limit::None),
+        ("requests sent again under their key", storm.asked_again as f64, Limit::None),
+        ("a run that lost its worker stood still: s, p50", seconds(0.50), Limit::None),
+        ("the same: s, p99", seconds(0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
+        ("the same: s, longest", seconds(1.0), Limit::None),
+    ];
+    let mut table_rows = vec![["storm", "measured", "bar", ""].map(str::to_owned).to_vec()];
+    for (name, figure, limit) in rows {
+        table_rows.push(vec![name.to_owned(), short(figure), limit.to_string(), limit.verdict(figure).to_owned()]);
+    }
+    let Storm { kills, hit, took, .. } = storm;
+    let did = format!("{RUNS} runs of {STEPS} steps took {} s; {kills} kills hit {hit} of them.", short(took.as_secs_f64()));
+    format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
 }
 
 /// The report of `make bench ARGS=--door`.

@@ -84,6 +84,16 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ),
     ("automation.paused", "An automation was paused.", Shape::Rule("automation_set")),
     ("automation.resumed", "An automation goes on.", Shape::Rule("automation_set")),
+    (
+        "automation.run.discarded_attempt",
+        "A worker had lost its run, and what it brought was left out.",
+        Shape::Members(&[
+            ("run_id", Text("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+            ("automation_id", Text(AUTOMATION)),
+            ("space_id", Text("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+            ("lease_token", Number(3)),
+        ]),
+    ),
     ("automation.saved", "A version of an automation was saved.", Shape::Rule("automation_set")),
     ("automation.token_rotated", "The token of a webhook was replaced.", Shape::Rule("automation_set")),
     ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),

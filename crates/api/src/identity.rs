@@ -293,12 +293,13 @@ pub struct TokenView {
     pub mcp: Option<McpWishes>,
 }
 
-/// A message an action sent to people.
+/// A message to people, from an action or from the server itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotificationView {
     pub id: String,
     pub space_id: String,
-    pub invocation_id: String,
+    /// The call that sent it; null if the server says it itself.
+    pub invocation_id: Option<String>,
     /// The sender's words: show as plain text.
     pub title: String,
     pub body: String,

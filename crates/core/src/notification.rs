@@ -9,8 +9,9 @@ pub struct Notification {
     pub id: NotificationId,
     pub org: OrgId,
     pub space: SpaceId,
-    /// The invocation that sent it. Each invocation sends at most one notification, so a repeated call does not notify twice.
-    pub invocation: InvocationId,
+    /// The invocation that sent it. Each invocation sends at most one notification, so a repeated call does not notify twice. Absent: the server
+    /// says it itself.
+    pub invocation: Option<InvocationId>,
     pub title: String,
     pub body: String,
     pub created_at: Timestamp,

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::LINES_CLEARED_MS;
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, SessionId, Status, Timestamp, json};
+use countersign_core::{ActionId, Digest, Invocation, InvocationId, OrgId, Principal, SessionId, SpaceId, Status, Timestamp, json};
 use durable::Pace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -178,6 +178,13 @@ impl Pipeline {
             Err(Error::Conflict { .. }) => self.ledger().find_invocation(&principal.org, invocation).await?.ok_or_else(unknown),
             Err(error) => Err(error),
         }
+    }
+
+    /// The call that has begun, or waits for a person, under this key.
+    pub async fn begun_under(&self, org: &OrgId, space: &SpaceId, action: &str, key: &str) -> Result<Option<InvocationId>, Error> {
+        let Ok(action) = ActionId::parse(action) else { return Ok(None) };
+        let reserved = self.ledger().find_reservation(org, space, &action, key).await?;
+        Ok(reserved.map(|reserved| reserved.invocation))
     }
 
     /// Notes how the line ended, once that is known.

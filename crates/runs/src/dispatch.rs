@@ -13,7 +13,7 @@ use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::Event;
 use countersign_core::ports::runs::{self, Dropped, Fired, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
-use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId, Status};
+use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
 use serde_json::{Map, Value, json};
 
 /// A request to fire a webhook.
@@ -162,7 +162,8 @@ impl Engine {
         let at = |index: usize| steps.iter().find(|step| step.phase == Phase::Plan && step.index as usize == index);
         if let Some(invocation) = at(index).and_then(|step| step.invocation.as_ref()) {
             let row = self.0.ports.pipeline.watch(&run.org, invocation, std::time::Duration::ZERO).await;
-            if row.is_ok_and(|row| row.status == Status::InDoubt) {
+            // Its run may have been cancelled while it was under way.
+            if row.is_ok_and(|row| !row.status.is_final()) {
                 return Err(Error::RerunInDoubt { step: from.to_owned() });
             }
         }

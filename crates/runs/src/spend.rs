@@ -1,11 +1,23 @@
 //! What a run spends: a paid call is reserved before it is made, and settled with its outcome.
 
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
 use crate::walk::Walk;
-use countersign_core::Invocation;
+use countersign_core::action::Class;
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
+use countersign_core::{Invocation, OrgId, RunId};
 use serde_json::Value;
+
+impl Engine {
+    /// Says what a call did cost, if that is known.
+    pub(crate) async fn settle_call(&self, org: &OrgId, run: &RunId, entry: &str, ended: &Invocation) -> Result<(), Error> {
+        if let Some(spent) = self.0.ports.prices.as_ref().and_then(|prices| prices.cost(ended)) {
+            self.ledger().settle_budget(org, run, entry, spent).await?;
+        }
+        Ok(())
+    }
+}
 
 impl Walk {
     /// Whether the call may be paid. It is reserved from then on.
@@ -15,21 +27,25 @@ impl Walk {
             return Ok(Reserved::Done);
         };
         let cap = self.program.definition.execution.budget_cap_usd;
-        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step), most, cap };
+        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step).await, most, cap };
         Ok(self.engine.ledger().reserve_budget(reserve).await?)
     }
 
     /// Says what the call did cost, if that is known.
     pub(crate) async fn settle(&self, step: &StepProgram, ended: &Invocation) -> Result<(), Error> {
-        let prices = self.engine.0.ports.prices.as_ref();
-        if let Some(spent) = prices.and_then(|prices| prices.cost(ended)) {
-            self.engine.ledger().settle_budget(&self.run.org, &self.run.id, &self.entry_of(step), spent).await?;
-        }
-        Ok(())
+        self.engine.settle_call(&self.run.org, &self.run.id, &self.entry_of(step).await, ended).await
     }
 
-    /// Each attempt is paid by itself.
-    fn entry_of(&self, step: &StepProgram) -> String {
-        format!("{}:{}", self.key(step), self.run.attempts)
+    /// Names what is reserved for the call. Each attempt is paid by itself.
+    pub(crate) async fn entry_of(&self, step: &StepProgram) -> String {
+        let (ports, entry) = (&self.engine.0.ports, format!("{}:{}", self.key(step), self.run.attempts));
+        if ports.prices.is_none() {
+            return entry;
+        }
+        let action = ports.pipeline.catalogue().find_listed(&self.run.org, &step.definition.action).await;
+        // After a crash a call with an intent is found again by its key. A read is made again, and paid again: what the worker that is gone
+        // had reserved for it counts as spent.
+        let is_found_again = action.is_some_and(|action| action.tier.class() != Class::Read);
+        if is_found_again { entry } else { format!("{entry}:{}", self.run.recoveries) }
     }
 }

@@ -163,7 +163,8 @@ impl Walk {
             trace_id: self.run.id.to_string(),
             line: None,
         };
-        match self.engine.0.ports.pipeline.invoke(request).await {
+        let entry = self.entry_of(step).await;
+        match self.make(request, entry).await {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
         }
@@ -290,6 +291,14 @@ impl Walk {
         }
         let failure = error.to_failure().unwrap_or_else(|| Failure { code: "internal".to_owned(), message: error.to_string() });
         Ok(Ok(End::failed(None, &failure.code, failure.message)))
+    }
+
+    /// The step that the run is at, whose call had begun when the run was cancelled.
+    pub(crate) fn left(&self, begun: InvocationId) -> Option<StepRecord> {
+        let step = self.program.steps(self.run.phase).get(self.run.step as usize)?;
+        let message = "the run was cancelled while its call was under way; the call ends by itself";
+        let end = End::failed(Some(begun), "cancelled", message.to_owned());
+        Some(self.record(step, self.engine.now(), end, None))
     }
 
     fn record(&self, step: &StepProgram, started_at: Timestamp, end: End, artifact: Option<ArtifactId>) -> StepRecord {

@@ -10,7 +10,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{ArtifactId, Principal, PrincipalId, Timestamp, ports};
+use countersign_core::{ArtifactId, InvocationId, Principal, PrincipalId, Status, Timestamp, ports};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,19 +32,23 @@ const SHORT: Duration = Duration::from_secs(1);
 pub(crate) struct Signals(Arc<Said>);
 
 struct Said {
-    is_cancelled: AtomicBool,
+    cancelled: CancellationToken,
     is_lost: AtomicBool,
     stop: CancellationToken,
 }
 
 impl Signals {
     pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self(Arc::new(Said { is_cancelled: AtomicBool::new(false), is_lost: AtomicBool::new(false), stop }))
+        Self(Arc::new(Said { cancelled: CancellationToken::new(), is_lost: AtomicBool::new(false), stop }))
     }
 
     /// Somebody asked for the end of the run.
     pub(crate) fn cancel(&self) {
-        self.0.is_cancelled.store(true, Ordering::Relaxed);
+        self.0.cancelled.cancel();
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
     }
 
     /// The lease is somebody else's.
@@ -63,6 +67,7 @@ pub(crate) struct Walk {
     /// What later steps read of earlier ones.
     pub(crate) outputs: Map<String, Value>,
     pub(crate) lease: Lease,
+    pub(crate) signals: Signals,
     steps: Vec<StepRecord>,
     /// Steps that have ended since the run was saved last.
     unsaved: Vec<StepRecord>,
@@ -75,9 +80,9 @@ impl Engine {
     /// Works on a run until it has ended, waits, or is somebody else's.
     pub(crate) async fn walk_run(self, lease: Lease, signals: Signals) {
         let run = lease.run.clone();
-        match self.open(lease.clone()).await {
+        match self.open(lease.clone(), signals).await {
             Ok(Some(walk)) => {
-                if let Err(error) = walk.go(&signals).await {
+                if let Err(error) = walk.go().await {
                     tracing::warn!(%run, %error, "a run was left where it was saved last; it is taken up again");
                     self.give_back_later(lease).await;
                 }
@@ -96,7 +101,7 @@ impl Engine {
         let _given_back = self.ledger().give_back(lease).await;
     }
 
-    async fn open(&self, lease: Lease) -> Result<Option<Walk>, Error> {
+    async fn open(&self, lease: Lease, signals: Signals) -> Result<Option<Walk>, Error> {
         let Some(mut run) = self.ledger().find_run(&lease.org, &lease.run).await? else {
             return Ok(None);
         };
@@ -129,6 +134,7 @@ impl Engine {
             principal,
             outputs: Map::new(),
             lease,
+            signals,
             unsaved: Vec::new(),
             began: Instant::now(),
             steps: Vec::new(),
@@ -168,12 +174,13 @@ impl Engine {
 }
 
 impl Walk {
-    async fn go(mut self, signals: &Signals) -> Result<(), Error> {
+    async fn go(mut self) -> Result<(), Error> {
+        let signals = self.signals.clone();
         loop {
             if signals.0.is_lost.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if signals.0.is_cancelled.load(Ordering::Relaxed) || self.run.cancelled_by.is_some() {
+            if signals.is_cancelled() || self.run.cancelled_by.is_some() {
                 return self.cancel().await;
             }
             let program = Arc::clone(&self.program);
@@ -190,7 +197,13 @@ impl Walk {
             if signals.0.stop.is_cancelled() {
                 return self.park(Some(self.engine.now())).await;
             }
-            match self.take_step(step).await? {
+            let stepped = tokio::select! {
+                biased;
+                stepped = self.take_step(step) => stepped?,
+                // A step may take minutes. Whoever cancels its run does not wait for it; the call goes its way (`calling`).
+                () = signals.0.cancelled.cancelled() => return self.cancel().await,
+            };
+            match stepped {
                 Stepped::Ended(record) => {
                     let failure = record.failure.clone();
                     self.run.invocation = None;
@@ -271,17 +284,34 @@ impl Walk {
     }
 
     async fn cancel(mut self) -> Result<(), Error> {
-        if let Some(waiting) = self.run.invocation.take() {
-            // If a person has answered it meanwhile, it goes its way and has its receipt.
-            let cancelled = self.engine.0.ports.pipeline.cancel_call(&self.principal, &waiting).await;
-            if let Err(error) = cancelled {
-                tracing::warn!(run = %self.run.id, %error, "the call that a cancelled run waited for could not be cancelled");
+        let at = match self.run.invocation.take() {
+            Some(waited_for) => Some(waited_for),
+            None => self.begun().await,
+        };
+        if let Some(at) = at {
+            // If a person has answered it meanwhile, or if it has begun, it goes its way and has its receipt.
+            match self.engine.0.ports.pipeline.cancel_call(&self.principal, &at).await {
+                Ok(call) if call.status == Status::Cancelled => {}
+                // Whoever runs the step again has to know what became of it.
+                Ok(call) => self.unsaved.extend(self.left(call.id)),
+                Err(error) => tracing::warn!(run = %self.run.id, %error, "the call of a cancelled run could not be cancelled"),
             }
         }
         self.run.status = RunStatus::Cancelled;
         self.run.waiting_for = None;
         self.save(Then::End).await?;
         Ok(())
+    }
+
+    /// The call of the step that the run is at, if it has begun or waits for a person. An earlier worker may have begun it.
+    async fn begun(&self) -> Option<InvocationId> {
+        let step = self.program.steps(self.run.phase).get(self.run.step as usize)?;
+        let (pipeline, action) = (&self.engine.0.ports.pipeline, step.definition.action.as_str());
+        let begun = pipeline.begun_under(&self.run.org, &self.run.space, action, &self.key(step)).await;
+        begun.unwrap_or_else(|error| {
+            tracing::warn!(run = %self.run.id, %error, "the call that a cancelled run was at could not be looked for");
+            None
+        })
     }
 
     async fn end(mut self) -> Result<(), Error> {

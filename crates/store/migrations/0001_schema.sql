@@ -423,7 +423,8 @@ CREATE TABLE notifications (
   org_id TEXT NOT NULL,
   id TEXT NOT NULL,
   space_id TEXT NOT NULL,
-  invocation_id TEXT NOT NULL,
+  -- The call that sent it; null if the server says it itself.
+  invocation_id TEXT,
   title TEXT NOT NULL,
   body TEXT NOT NULL,
   created_at BIGINT NOT NULL,

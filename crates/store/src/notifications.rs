@@ -1,10 +1,10 @@
 //! Messages to people inside the product.
 
-use crate::db::{Columns, Row, Val, only, vals};
+use crate::db::{Columns, Row, Tx, Val, only, vals};
 use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::{Future, InvocationId, NotificationId, OrgId, SpaceId};
+use countersign_core::{Future, InvocationId, NotificationId, OrgId, SpaceId, random_bytes};
 use std::collections::BTreeSet;
 
 impl Notifier for Store {
@@ -16,7 +16,8 @@ impl Notifier for Store {
                     Box::pin(async move {
                         // Once a call has ended, or another server has claimed it, somebody may have been told that it sent nothing.
                         let over = "SELECT 1 FROM invocations WHERE org_id = $1 AND id = $2 AND (status <> 'running' OR run_by <> $3)";
-                        let params = vals![notification.org.as_str(), notification.invocation.as_str(), tx.lease().id().as_str()];
+                        let invocation = notification.invocation.as_ref().map(InvocationId::as_str);
+                        let params = vals![notification.org.as_str(), invocation, tx.lease().id().as_str()];
                         if !tx.query(over, &params).await?.is_empty() {
                             return Err(Error::Fenced);
                         }
@@ -28,7 +29,7 @@ impl Notifier for Store {
                                 notification.org.as_str(),
                                 notification.id.as_str(),
                                 notification.space.as_str(),
-                                notification.invocation.as_str(),
+                                invocation,
                                 notification.title.as_str(),
                                 notification.body.as_str(),
                                 notification.created_at
@@ -81,13 +82,20 @@ impl Store {
     }
 }
 
+/// Says something to the people of a space that no call says.
+pub(crate) async fn notify_in(store: &Store, tx: &mut Tx, org: &OrgId, space: &SpaceId, title: &str, body: &str) -> Result<(), Error> {
+    let id = NotificationId::new(tx.now(), random_bytes(&*store.random));
+    let sql = "INSERT INTO notifications (org_id, id, space_id, title, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+    tx.exec(sql, &vals![org.as_str(), id.as_str(), space.as_str(), title, body, tx.now()]).await.map(|_| ())
+}
+
 fn read_notification(row: Row) -> Result<Notification, Error> {
     let mut columns = Columns::of(row);
     Ok(Notification {
         org: columns.id()?,
         id: columns.id()?,
         space: columns.id()?,
-        invocation: columns.id()?,
+        invocation: columns.id_or_null()?,
         title: columns.text()?,
         body: columns.text()?,
         created_at: columns.time()?,

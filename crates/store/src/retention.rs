@@ -211,6 +211,9 @@ async fn forget_invocations(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result
     for table in ["attempts", "approvals", "notifications", "deliveries", "quarantines", "answered_failures"] {
         tx.exec(&format!("DELETE FROM {table} WHERE org_id = $1 AND invocation_id IN ({old})"), &params).await?;
     }
+    // What the server said itself is as old as what it was about.
+    let said = "DELETE FROM notifications WHERE org_id = $1 AND invocation_id IS NULL AND created_at < $2";
+    tx.exec(said, &vals![org.as_str(), then]).await?;
     tx.exec(&format!("DELETE FROM invocations WHERE org_id = $1 AND id IN ({old})"), &params).await
 }
 

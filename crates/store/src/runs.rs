@@ -7,6 +7,7 @@ use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
+use crate::notifications::notify_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
@@ -486,6 +487,9 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
         }
     };
     if !is_held {
+        if !steps.is_empty() {
+            discard(store, tx, &lease, &run, &steps).await?;
+        }
         return Ok(false);
     }
     insert_steps(tx, &lease.org, &lease.run, &steps).await?;
@@ -502,6 +506,30 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
         }
     }
     Ok(true)
+}
+
+/// Keeps what a worker that had lost its run brought: the run goes on without it. The calls themselves have their receipts.
+async fn discard(store: &Store, tx: &mut Tx, lease: &Lease, run: &Run, steps: &[StepRecord]) -> Result<(), Error> {
+    let brought = |step: &StepRecord| {
+        let StepRecord { phase, step_id, status, invocation, failure, .. } = step;
+        json!({ "phase": phase, "step_id": step_id, "status": status, "invocation_id": invocation, "error": failure })
+    };
+    let body = json!({
+        "run_id": run.id,
+        "automation_id": run.automation,
+        "space_id": run.space,
+        "lease_token": lease.token,
+        "steps": steps.iter().map(brought).collect::<Vec<_>>(),
+    });
+    let event = NewEvent {
+        name: "automation.run.discarded_attempt".to_owned(),
+        key: run.id.to_string(),
+        body: body.to_string(),
+        origin: None,
+        space: Some(run.space.clone()),
+        cause: cause_of(run),
+    };
+    publish_in(store, tx, &lease.org, event).await.map(|_| ())
 }
 
 async fn park_in(tx: &mut Tx, lease: &Lease, due_at: Option<Timestamp>) -> Result<bool, Error> {
@@ -604,9 +632,10 @@ async fn end_unworked(store: &Store, tx: &mut Tx, mut run: Run, status: RunStatu
 
 /// Frees a run whose worker has gone. It is taken up again at once, but not for ever: it may be what takes its workers down.
 async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error> {
-    let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1, due_at = $1
-               WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_until = $5";
-    let params = vals![tx.now(), lease.org.as_str(), lease.run.as_str(), lease.token, lease.until];
+    // It is due since it was last, so it does not wait behind what came after it.
+    let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1
+               WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_until = $4";
+    let params = vals![lease.org.as_str(), lease.run.as_str(), lease.token, lease.until];
     if tx.exec(sql, &params).await? == 0 {
         // Its worker was only late, or another server was first.
         return Ok(0);
@@ -620,6 +649,8 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
         let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
         tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
         let why = format!("its worker went {} times while it ran", run.recoveries);
+        let told = format!("`{}` of the automation `{}`: {why}. It is not taken up again by itself.", run.id, run.automation);
+        notify_in(store, tx, &run.org, &run.space, "A run was quarantined", &told).await?;
         end_unworked(store, tx, run, RunStatus::Quarantined, "poison", &why).await?;
     } else {
         update_run(tx, &run).await?;

@@ -1,4 +1,4 @@
-//! `countersign notification`: messages that actions sent to people.
+//! `countersign notification`: messages to people, from actions and from the server itself.
 
 use crate::shared::*;
 use api::identity::NotificationView;
@@ -21,7 +21,7 @@ impl Resource for NotificationView {
         Field::both("title", Column::Cut, |one, _| text(&one.title)),
         Field::both("body", Column::Cut, |one, _| text(&one.body)),
         Field::both("sent", Column::Whole, |one, view| view.past(one.created_at)),
-        Field::both("invocation", Column::Extra, |one, _| text(&one.invocation_id)),
+        Field::both("invocation", Column::Extra, |one, _| maybe(one.invocation_id.as_ref())),
     ];
 
     fn id(&self) -> &str {

@@ -284,7 +284,9 @@ impl Serving {
         command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000000").env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = lines.find_map(|line| line.unwrap().strip_prefix("url: ").map(str::to_owned)).expect("the server prints its url");
+        // A worker has no other address than that of its health.
+        let url_in = |line: String| ["url: ", "health: "].iter().find_map(|before| line.strip_prefix(before).map(str::to_owned));
+        let url = lines.find_map(|line| url_in(line.unwrap())).expect("the server prints its url");
         // The rest of the output is read and dropped, so that the pipe does not fill up.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url }

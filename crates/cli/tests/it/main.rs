@@ -72,6 +72,7 @@ mod source_package;
 mod source_program;
 mod sources;
 mod step_crash;
+mod storm;
 mod sum_crash;
 mod terminal;
 mod two_processes;

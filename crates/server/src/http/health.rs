@@ -110,7 +110,7 @@ fn server_view(server: Server) -> ServerView {
     ServerView { id: server.id.to_string(), started_at: server.started_at, seen_at: server.seen_at, gone: server.is_gone }
 }
 
-/// Messages that actions sent to people, newest first.
+/// Messages to people, from actions and from the server itself, newest first.
 #[utoipa::path(get, path = "/api/v1/notifications", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<NotificationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn notifications(
@@ -123,7 +123,7 @@ pub(super) async fn notifications(
     let items = page.items.into_iter().map(|notification| NotificationView {
         id: notification.id.to_string(),
         space_id: notification.space.to_string(),
-        invocation_id: notification.invocation.to_string(),
+        invocation_id: notification.invocation.map(|invocation| invocation.to_string()),
         title: notification.title,
         body: notification.body,
         created_at: notification.created_at,

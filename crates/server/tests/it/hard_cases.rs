@@ -14,7 +14,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-on_both_engines!(sigkill_mid_step, rolling_deploy_drains, cancel_with_dead_worker, events_that_come_together_start_one_run);
+on_both_engines!(
+    a_step_whose_process_died_waits_for_a_person,
+    rolling_deploy_drains,
+    cancel_with_dead_worker,
+    a_cancel_does_not_wait_for_the_step,
+    budget_never_crossed,
+    events_that_come_together_start_one_run,
+);
 
 on_sqlite!(
     same_key_replays,
@@ -23,6 +30,7 @@ on_sqlite!(
     schedule_edit_disable_enable,
     self_trigger_refused,
     on_failure_fails_once,
+    what_a_worker_brings_that_lost_its_run_is_told_apart,
     a_call_in_doubt_is_repeated_where_that_does_no_harm,
     a_call_in_doubt_fails_its_step_where_that_is_wanted,
     a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it,
@@ -48,8 +56,8 @@ fn busy(retry_after_ms: u64) -> Error {
     Error::Busy { source_id: "fake".into(), message: "it answered 429".into(), retry_after_ms: Some(retry_after_ms) }
 }
 
-/// The process dies after the effect and before its outcome is recorded.
-async fn sigkill_mid_step(kind: Kind) {
+/// The process dies after the effect and before its outcome is recorded. A real one is killed in `sigkill_mid_step` of the command line's tests.
+async fn a_step_whose_process_died_waits_for_a_person(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.owner.set_mode("fake.write", "allow").await;
     let working = server.work();
@@ -117,6 +125,55 @@ async fn cancel_with_dead_worker(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!(shown["status"], "cancelled", "{shown:#}");
     assert_eq!(server.source.calls().len(), 0);
+}
+
+/// The call of the step goes its way, and its receipt says how it ended. Until then the step is not run again.
+async fn a_cancel_does_not_wait_for_the_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.write", "fake.read"])).await);
+    server.source.will_answer(json!({}));
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    server.owner.post(&format!("/api/v1/runs/{run}/cancel"), json!({})).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("cancelled"), 2), "{shown:#}");
+    let left = &shown["steps"][1];
+    assert_eq!((&left["status"], &left["error"]["code"]), (&json!("failed"), &json!("cancelled")), "{shown:#}");
+    let call = left["invocation_id"].as_str().unwrap();
+    let status = async |path: &str| server.owner.get(path).await.ok()["invocation"]["status"].clone();
+    assert_eq!(status(&format!("/api/v1/invocations/{call}")).await, "running", "nobody knows yet how it ends");
+    let rerun = async || server.owner.post(&format!("/api/v1/runs/{run}/rerun"), json!({ "from_step": "step_1" })).await;
+    rerun().await.problem(409, "rerun_refused");
+    held.release();
+    assert_eq!(status(&format!("/api/v1/invocations/{call}?wait=20s")).await, "succeeded");
+    server.receipt_of(call).await;
+    assert_eq!(server.source.calls().len(), 2, "nothing came after it");
+    server.verify().await;
+    rerun().await.ok();
+}
+
+/// A worker is killed between the reservation of a paid call and its outcome. The call may have been paid, so it counts, and the one that is
+/// made in its place is paid too.
+async fn budget_never_crossed(kind: Kind) {
+    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
+    definition["execution"] = json!({ "budget_cap_usd": 1.0 });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    drop(working);
+    let restarted = server.restart().await;
+    restarted.pipeline.recover().await.unwrap();
+    assert_eq!(restarted.store.free_all_runs().await, Ok(1));
+    let _working = restarted.work();
+    let shown = ended(&restarted.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
+    assert_eq!(restarted.source.calls().len(), 2, "with a third call at forty cents it could have cost more than a dollar");
 }
 
 async fn events_that_come_together_start_one_run(kind: Kind) {
@@ -281,6 +338,43 @@ async fn on_failure_fails_once(kind: Kind) {
     assert_eq!((calls.len(), &calls[1].params["text"]), (2, &json!("first_broke")));
     let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "automation.run.failed").count(), 1);
+}
+
+async fn what_a_worker_brings_that_lost_its_run_is_told_apart(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.read", "fake.read"])).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    // It takes nothing up any more. The others think that it is gone.
+    drop(working);
+    assert_eq!(server.store.free_all_runs().await, Ok(1));
+    held.release();
+    let discarded = async || {
+        let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
+        events.into_iter().find(|event| event.name == "automation.run.discarded_attempt")
+    };
+    let mut found = None;
+    for _ in 0..200 {
+        found = discarded().await;
+        if found.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let body: Value = serde_json::from_str(&found.unwrap().body).unwrap();
+    assert_eq!((&body["run_id"], &body["steps"][0]["step_id"]), (&json!(run), &json!("step_0")), "{body:#}");
+    let call = body["steps"][0]["invocation_id"].as_str().unwrap();
+    assert_eq!(server.receipt_of(call).await["status"], "succeeded", "the call itself is in the log");
+    let _working = server.work();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!(
+        (&shown["status"], shown["steps"].as_array().unwrap().len()),
+        (&json!("succeeded"), 2),
+        "the run is none the worse: {shown:#}"
+    );
 }
 
 /// A source that offers `fake.set`, which may be called twice.

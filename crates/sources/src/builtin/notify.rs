@@ -46,7 +46,7 @@ impl Notify {
             id: NotificationId::new(now, random_bytes(&*self.random)),
             org: context.org.clone(),
             space: context.space.clone(),
-            invocation: context.invocation.clone(),
+            invocation: Some(context.invocation.clone()),
             title,
             body,
             created_at: now,

@@ -51,7 +51,7 @@ async fn a_notification_carries_the_words_and_where_they_came_from() {
         id: delivered[0].id.clone(),
         org: context.org,
         space: context.space,
-        invocation: context.invocation,
+        invocation: Some(context.invocation),
         title: "Done".to_owned(),
         body: "<b>All</b> of it".to_owned(),
         created_at: START,

@@ -82,7 +82,9 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
         quarantines::insert_in(tx, invocation, quarantine).await?;
     }
     if let Some(whole) = &finish.whole_result {
-        let sql = "INSERT INTO whole_results (org_id, invocation_id, session_id, result) VALUES ($1, $2, $3, $4)
+        // A run that was cancelled while it made the call has ended: nothing reads the result, and nothing would remove it.
+        let sql = "INSERT INTO whole_results (org_id, invocation_id, session_id, result) SELECT $1, $2, $3, $4
+                   WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.org_id = $1 AND runs.session_id = $3 AND runs.ended_at IS NOT NULL)
                    ON CONFLICT (org_id, invocation_id) DO NOTHING";
         let (org, id, session) = (&invocation.org, &invocation.id, &invocation.session);
         tx.later(sql, vals![org.as_str(), id.as_str(), session.as_str(), whole.as_str()].into());

@@ -9,10 +9,10 @@ use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
-use countersign_core::ports::{Automations, Invocations, Principals, Runs};
+use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs};
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{FiringFilter, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
 on_both_engines!(
@@ -29,6 +29,7 @@ on_both_engines!(
     what_started_nothing_is_one_row_a_minute,
     a_rate_is_kept,
     lease_lost_while_running,
+    a_run_that_was_freed_does_not_wait_behind_later_ones,
     terminal_never_overwritten,
     a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call,
     a_run_that_parks_after_its_call_has_ended_is_due_at_once,
@@ -364,14 +365,36 @@ async fn lease_lost_while_running(kind: Kind) {
     let next = claimed(store).await.remove(0);
     assert!(next.token > lease.token);
     assert_eq!(store.keep_leases(vec![lease.clone()]).await, Ok(vec![]));
+    let before = store.newest_event(&tenant.org).await.unwrap();
     for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {
+        assert_eq!(store.save_run(at(&lease, &run, then)).await, Ok(false), "{then:?}");
         let late = SavedRun { steps: vec![step(0, world.clock.now())], ..at(&lease, &run, then) };
         assert_eq!(store.save_run(late).await, Ok(false), "{then:?}");
     }
     assert_eq!(store.list_steps(&tenant.org, &run.id).await, Ok(vec![]));
+    let events = store.list_events_after(&tenant.org, before, 500).await.unwrap();
+    let discarded: Vec<_> = events.iter().filter(|event| event.name == "automation.run.discarded_attempt").collect();
+    assert_eq!((discarded.len(), events.len()), (3, 3), "what it brought is told, and nothing else happened: {events:#?}");
+    let told: Value = serde_json::from_str(&discarded[0].body).unwrap();
+    assert_eq!((&told["run_id"], &told["lease_token"]), (&json!(run.id), &json!(lease.token)));
+    assert_eq!((&told["steps"][0]["step_id"], &told["steps"][0]["status"]), (&json!("step_0"), &json!("succeeded")));
+    assert_eq!(store.find_run(&tenant.org, &run.id).await.unwrap().unwrap().status, RunStatus::Running, "the run is the next worker's");
     let saved = SavedRun { steps: vec![step(0, world.clock.now())], ..at(&next, &run, Then::GoOn) };
     assert_eq!(store.save_run(saved).await, Ok(true));
     assert_eq!(store.list_steps(&tenant.org, &run.id).await.unwrap().len(), 1);
+}
+
+async fn a_run_that_was_freed_does_not_wait_behind_later_ones(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (_, first) = leased(store, &tenant, &automation).await;
+    world.clock.advance_seconds(1);
+    let second = fired(store, firing(&tenant, &automation, Occasion::Request)).await.1.unwrap();
+    world.clock.advance_seconds(RUN_LEASE_SECONDS);
+    assert_eq!(store.free_lost_runs().await, Ok(1));
+    let one = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
+    assert_eq!(one.run, first.id, "and not `{second}`, which was fired later");
 }
 
 async fn terminal_never_overwritten(kind: Kind) {
@@ -432,6 +455,9 @@ async fn poison_run_quarantined(kind: Kind) {
     assert_eq!(claimed(store).await, []);
     let run = store.find_run(&tenant.org, &run.id).await.unwrap().unwrap();
     assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, RUN_RECOVERIES_MAX + 1));
+    let told = store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
+    assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A run was quarantined"]);
+    assert!(told[0].space == run.space && told[0].body.contains(run.id.as_str()), "{told:?}");
 }
 
 async fn a_cancelled_run_is_due_and_one_behind_another_ends_at_once(kind: Kind) {

@@ -107,7 +107,7 @@ async fn ended_with_texts(world: &World, tenant: &Tenant) -> (Invocation, Batch)
         id: tenant.draw(NotificationId::new),
         org: tenant.org.clone(),
         space: tenant.space.clone(),
-        invocation: running.id.clone(),
+        invocation: Some(running.id.clone()),
         title: CANARY.to_owned(),
         body: CANARY.to_owned(),
         created_at: store.now().await.unwrap(),

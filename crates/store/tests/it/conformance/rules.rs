@@ -175,7 +175,7 @@ async fn an_invocation_notifies_once(kind: Kind) {
         id: tenant.draw(NotificationId::new),
         org: tenant.org.clone(),
         space: tenant.space.clone(),
-        invocation: tenant.draw(InvocationId::new),
+        invocation: Some(tenant.draw(InvocationId::new)),
         title: "Done".into(),
         body: "It is done.".into(),
         created_at: store.now().await.unwrap(),
@@ -183,7 +183,7 @@ async fn an_invocation_notifies_once(kind: Kind) {
     store.deliver(&first).await.unwrap();
     let again = Notification { id: tenant.draw(NotificationId::new), title: "Twice".into(), ..first.clone() };
     store.deliver(&again).await.unwrap();
-    assert_eq!(store.find_delivered(&tenant.org, &first.invocation).await, Ok(Some(first.id.clone())));
+    assert_eq!(store.find_delivered(&tenant.org, first.invocation.as_ref().unwrap()).await, Ok(Some(first.id.clone())));
     assert_eq!(store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items, [first]);
 }
 
@@ -194,7 +194,7 @@ async fn a_call_that_is_over_notifies_nobody(kind: Kind) {
         id: tenant.draw(NotificationId::new),
         org: tenant.org.clone(),
         space: tenant.space.clone(),
-        invocation: invocation.clone(),
+        invocation: Some(invocation.clone()),
         title: "Done".into(),
         body: String::new(),
         created_at: now,
@@ -218,7 +218,7 @@ async fn notifications_are_listed_newest_first_by_page(kind: Kind) {
             id: tenant.draw(NotificationId::new),
             org: tenant.org.clone(),
             space: tenant.space.clone(),
-            invocation: tenant.draw(InvocationId::new),
+            invocation: Some(tenant.draw(InvocationId::new)),
             title: format!("{n}"),
             body: String::new(),
             created_at: store.now().await.unwrap(),
