@@ -182,6 +182,10 @@ pub struct ReplayGroupRequest {
     /// Its dead letters.
     #[serde(default)]
     pub dead_letters: bool,
+    /// Only for group `automations`: it takes them for new events, each with an id of its own and with `replay_of`, so that they start runs
+    /// once more. Without it, what an event has started is not started again.
+    #[serde(default)]
+    pub new_ids: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,6 +2,7 @@
 //! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
 //! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 
+use crate::again::Wanted;
 use crate::dispatch::Lineage;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -19,10 +20,10 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The consumer group that the cursor belongs to.
-const GROUP: &str = "automations";
+pub(crate) const GROUP: &str = "automations";
 
 /// Events that are read at once.
-const EVENTS_AT_ONCE: u32 = 500;
+pub(crate) const EVENTS_AT_ONCE: u32 = 500;
 
 /// After this many events that fired nothing the cursor is saved all the same, so that it stays ahead of what the org forgets.
 const PASSED_MAX: i64 = 5_000;
@@ -36,7 +37,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 type Key = (AutomationId, String);
 
 /// The event triggers of an org, ready to be matched.
-struct Triggers {
+pub(crate) struct Triggers {
     matcher: Matcher<Key>,
     /// When the automations last changed that it was made from.
     of: Option<Timestamp>,
@@ -80,6 +81,7 @@ impl Engine {
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
         let mut triggers = Triggers { matcher: Matcher::default(), of: None };
+        let mut heeded = 0;
         while !stop.is_cancelled() {
             let from = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
                 Subscribed::Made(group) | Subscribed::There(group) => group.cursor - 1,
@@ -88,18 +90,20 @@ impl Engine {
                     return Ok(());
                 }
             };
-            self.listen_from(org, &group, from, &mut triggers, stop).await?;
+            self.listen_from(org, &group, from, &mut triggers, &mut heeded, stop).await?;
         }
         Ok(())
     }
 
-    /// Returns when it is stopped, or when the group is somewhere else: another server was faster, or a person moved it.
+    /// Returns when it is stopped, or when the group is somewhere else: another server was faster, or a person moved it. `heeded` is the last
+    /// event that told of such a move: a replay comes by it once more.
     async fn listen_from(
         &self,
         org: &OrgId,
         group: &GroupName,
         mut saved: i64,
         triggers: &mut Triggers,
+        heeded: &mut i64,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let (mut after, mut has_left_some) = (saved, false);
@@ -133,6 +137,10 @@ impl Engine {
             }
             let mut has_fired = false;
             for event in &events {
+                if event.seq > *heeded && matches!(Wanted::of(event), Some(Wanted::Moved)) {
+                    *heeded = event.seq;
+                    return Ok(());
+                }
                 has_fired |= self.handle(org, triggers, event).await?;
                 after = event.seq;
             }
@@ -207,7 +215,17 @@ impl Engine {
             // Perhaps on another server.
             self.0.run_due.notify_waiters();
         }
-        let value = told(event);
+        if let Some(Wanted::Anew { from }) = Wanted::of(event) {
+            self.replay_anew(org, triggers, from, event).await?;
+            has_fired = true;
+        }
+        has_fired |= self.fire_matching(org, triggers, event, told(event)).await?;
+        Ok(has_fired)
+    }
+
+    /// Returns whether something was fired.
+    pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
+        let mut has_fired = false;
         let space = value.get("space_id").and_then(Value::as_str);
         let matched = triggers.matcher.matching(&matcher::Event { space, event_type: &event.name, value: &value });
         for (automation, trigger) in matched {

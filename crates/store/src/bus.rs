@@ -30,6 +30,8 @@ pub enum Move {
     Reset,
     /// It stays with the group, which gets everything from the new place on once more.
     Replay,
+    /// The group stays where it is, and is told to take everything from the place up to now for new events. Only a consumer of ours heeds it.
+    ReplayAnew,
 }
 
 impl EventBus for Store {
@@ -461,9 +463,15 @@ async fn move_in(
             tx.exec(sql, &vals![read_seq, org.as_str(), group.as_str()]).await?;
             "event_group.replayed"
         }
+        Move::ReplayAnew => "event_group.replayed",
     };
-    let body = json!({ "group": group.as_str(), "from": read_seq + 1, "by": by }).to_string();
-    tell(store, tx, org, event, group.to_string(), body).await?;
+    let mut body = json!({ "group": group.as_str(), "from": read_seq + 1, "by": by });
+    match how {
+        Move::Reset => {}
+        Move::Replay => body["ids"] = json!("same"),
+        Move::ReplayAnew => body["ids"] = json!("new"),
+    }
+    tell(store, tx, org, event, group.to_string(), body.to_string()).await?;
     find_in(tx, org, group).await
 }
 

@@ -34,7 +34,8 @@ pub(crate) enum Event {
     #[command(before_help = "Examples:
   countersign event replay billing --from 42                 from an event on
   countersign event replay billing --since 24h               from a time on
-  countersign event replay billing --dlq                     its dead letters")]
+  countersign event replay billing --dlq                     its dead letters
+  countersign event replay automations --from 42 --new-ids   start runs once more")]
     Replay(Replay),
     /// Write events to a file as JSON lines, the oldest first
     #[command(before_help = "Examples:
@@ -83,6 +84,9 @@ pub(crate) struct Replay {
     group: String,
     #[command(flatten)]
     what: Again,
+    /// Give the group `automations` the events as new ones, which start runs once more
+    #[arg(long, conflicts_with = "dlq")]
+    new_ids: bool,
 }
 
 /// What it gets once more.
@@ -181,7 +185,7 @@ fn json_of(text: &str, what: &str) -> Result<Value, Failure> {
 impl Replay {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Again { position, since, dlq } = self.what;
-        let request = ReplayGroupRequest { from: position, since, dead_letters: dlq };
+        let request = ReplayGroupRequest { from: position, since, dead_letters: dlq, new_ids: self.new_ids };
         let answer = client.post::<ReplayGroupResponse>(&["event-groups", &self.group, "replay"], &request).await?;
         if terminal.is_document() {
             terminal.document(&answer.raw)?;

@@ -14,7 +14,13 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-on_both_engines!(sigkill_mid_step, rolling_deploy_drains, cancel_with_dead_worker, events_that_come_together_start_one_run);
+on_both_engines!(
+    sigkill_mid_step,
+    rolling_deploy_drains,
+    cancel_with_dead_worker,
+    events_that_come_together_start_one_run,
+    a_replay_starts_nothing_twice_unless_under_new_ids,
+);
 
 on_sqlite!(
     same_key_replays,
@@ -157,6 +163,73 @@ async fn events_that_come_together_start_one_run(kind: Kind) {
     let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
     let reasons: Vec<_> = firings["items"].as_array().unwrap().iter().map(|firing| firing["reason"].as_str().unwrap()).collect();
     assert!(reasons.len() == 2 && reasons.contains(&"on_time") && reasons.contains(&"batched"), "{firings:#}");
+}
+
+/// The runs of an automation once there are so many.
+async fn runs_of(server: &TestServer, id: &str, count: usize) -> Vec<Value> {
+    let mut runs = Vec::new();
+    for _ in 0..200 {
+        runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().clone();
+        if runs.len() >= count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(runs.len(), count, "{runs:#?}");
+    runs
+}
+
+async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    let mapping = json!({ "again": "$.replay_of" });
+    definition["triggers"] = json!([{ "type": "event", "config": { "event_type": "drive.file_added", "input_mapping": mapping } }]);
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false,
+        "properties": { "again": { "type": "string", "default": "no" } } } });
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let first = id_of(&saved(&server.owner, definition.clone()).await);
+    let space = server.main_space().await;
+    let publish = async |id: &str| {
+        let event = json!({ "specversion": "1.0", "id": id, "source": "/drive", "type": "drive.file_added", "spaceid": space, "data": {} });
+        let published = server.owner.post("/api/v1/events", json!([event])).await.ok();
+        published["events"][0]["cursor"].as_str().unwrap().parse::<i64>().unwrap()
+    };
+    let path = "/api/v1/event-groups/automations/replay";
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let from = publish("a").await;
+    runs_of(&server, &first, 1).await;
+    server.owner.post(path, json!({ "from": from })).await.ok();
+    // Whatever the replay starts is started before this.
+    publish("b").await;
+    runs_of(&server, &first, 2).await;
+
+    // What was saved since gets them, though no further event comes.
+    definition["name"] = json!("Saved since");
+    let second = id_of(&saved(&server.owner, definition).await);
+    server.owner.post(path, json!({ "from": from })).await.ok();
+    runs_of(&server, &second, 2).await;
+    runs_of(&server, &first, 2).await;
+
+    let replayed = server.owner.post(path, json!({ "from": from, "new_ids": true })).await.ok();
+    assert!(replayed["replayed"].as_u64().unwrap() > 2, "{replayed}");
+    for id in [&first, &second] {
+        let runs = runs_of(&server, id, 4).await;
+        let mut again = Vec::new();
+        for run in &runs {
+            again.push(ended(&server.owner, run["id"].as_str().unwrap()).await["inputs"]["again"].as_str().unwrap().to_owned());
+        }
+        again.sort();
+        assert_eq!(again, ["a", "b", "no", "no"], "what they replay");
+    }
+    for wrong in [json!({ "dead_letters": true, "new_ids": true }), json!({ "new_ids": true })] {
+        server.owner.post(path, wrong).await.problem(400, "invalid_request");
+    }
+    server.owner.send(Method::PUT, "/api/v1/event-groups/billing", Some(json!({}))).await.ok();
+    let other = "/api/v1/event-groups/billing/replay";
+    server.owner.post(other, json!({ "from": from, "new_ids": true })).await.problem(400, "invalid_request");
 }
 
 async fn hooked(server: &TestServer) -> (String, String) {
