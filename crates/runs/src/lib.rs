@@ -27,4 +27,5 @@ pub use builtin::{BUILTIN, Builtin};
 pub use dispatch::{Asked, Hook};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;
+pub use listener::told;
 pub use program::Program;

@@ -13,7 +13,7 @@ use countersign_core::limits::DUE_RUNS_MAX;
 use countersign_core::ports::bus::{GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
 use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -199,8 +199,7 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             let Some(Kind::Event(event)) = program.definition.trigger(&listed.trigger).map(|trigger| &trigger.kind) else { continue };
-            let all = Value::Object(Map::new());
-            let Ok(filter) = Filter::parse(event.filters.as_ref().unwrap_or(&all)) else { continue };
+            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
             matcher.insert((listed.automation, listed.trigger), Some(listed.space.as_str()), &event.event_type, filter);
         }
         *triggers = Triggers { matcher, of: changed_at };
@@ -269,7 +268,7 @@ impl Engine {
 }
 
 /// The event as filters and mappings see it.
-pub(crate) fn told(event: &Event) -> Value {
+pub fn told(event: &Event) -> Value {
     let data: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
     let space = event.space.as_ref().map(|space| json!(space)).or_else(|| data.get("space_id").cloned());
     let mut told = json!({
