@@ -23,6 +23,7 @@ mod documents;
 mod drafts;
 mod event_groups;
 mod events;
+mod filters;
 mod explain;
 mod foresight;
 mod grants;
@@ -168,6 +169,7 @@ fn records(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(events::list, events::send))
         .routes(routes!(events::show))
         .routes(routes!(events::types))
+        .routes(routes!(filters::test))
         .routes(routes!(event_groups::list))
         .routes(routes!(event_groups::show, event_groups::make, event_groups::remove))
         .routes(routes!(event_groups::claim))
