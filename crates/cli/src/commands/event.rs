@@ -11,7 +11,6 @@ use api::event::{PublishRequest, PublishedEvents, ReplayGroupRequest, ReplayGrou
 use api::stream::StreamEvent;
 use clap::{Args, Subcommand};
 use countersign_core::{EventId, random_bytes};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Subcommand)]
@@ -150,7 +149,7 @@ impl Event {
 impl Publish {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let data = match self.data {
-            Some(given) => Some(json_of(&params::text(given, terminal).await?, "the data is")?),
+            Some(given) => Some(params::exact(&params::text(given, terminal).await?, "the data is")?),
             None => None,
         };
         let fresh = || EventId::new(terminal.now(), random_bytes(&server::OsRandom::default())).to_string();
@@ -175,11 +174,6 @@ impl Publish {
         }
         Ok(Exit::Ok)
     }
-}
-
-/// Reads JSON as strictly as the server does.
-fn json_of(text: &str, what: &str) -> Result<Value, Failure> {
-    countersign_core::json::parse_strict(text.as_bytes()).map_err(|error| Failure::usage(format!("{what} not JSON we accept: {error}")))
 }
 
 impl Replay {

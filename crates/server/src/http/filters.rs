@@ -1,6 +1,6 @@
 //! Filters of event triggers: tried before they are saved.
 
-use super::body::Strict;
+use super::body::Exact;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
@@ -20,7 +20,7 @@ use countersign_core::limits::PAGE_ROWS_DEFAULT;
 pub(super) async fn test(
     State(app): State<App>,
     caller: Caller,
-    Strict(body): Strict<TestFilterRequest>,
+    Exact(body): Exact<TestFilterRequest>,
 ) -> Result<Json<TestFilterResponse>, Refusal> {
     let TestFilterRequest { event_type, filters, space, limit } = &body;
     let limit = limit.unwrap_or(PAGE_ROWS_DEFAULT);
