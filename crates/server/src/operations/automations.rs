@@ -1,6 +1,7 @@
 //! Automations: saved definitions, their versions and their triggers. A person saves; whoever else proposes a definition makes a draft of it.
 
 mod facts;
+mod regexes;
 pub(crate) mod rights;
 
 pub(crate) use facts::{Checked, check};

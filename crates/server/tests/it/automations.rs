@@ -27,6 +27,7 @@ on_sqlite!(
     a_run_is_cancelled_and_run_again_from_a_step,
     an_automation_of_a_hidden_space_does_not_exist,
     a_definition_travels_as_a_draft,
+    a_space_has_few_regexes_that_run_for_every_event,
 );
 
 /// The example key of the specification.
@@ -480,4 +481,32 @@ async fn a_definition_travels_as_a_draft(kind: Kind) {
     assert_eq!(server.owner.get(&path).await.ok()["flags"], draft.body["flags"]);
     server.owner.send(Method::DELETE, &path, None).await.ok();
     server.owner.send(Method::DELETE, &path, None).await.problem(404, "not_found");
+}
+
+async fn a_space_has_few_regexes_that_run_for_every_event(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let costly = |name: &str, triggers: usize, event_type: &str| {
+        let filters = json!({ "data.a": { "regex": "[a-z]+" }, "data.b": { "regex": "[a-z]+" }, "data.c": { "regex": "[a-z]+" }, "data.d": { "regex": "[a-z]+" } });
+        let trigger = |_| json!({ "type": "event", "config": { "event_type": event_type, "filters": filters } });
+        let mut definition = with_triggers((0..triggers).map(trigger).collect());
+        definition["name"] = json!(name);
+        definition
+    };
+    saved(&server.owner, costly("first", 10, "drive.file_added")).await;
+    saved(&server.owner, costly("second", 10, "drive.file_added")).await;
+    let third = id_of(&saved(&server.owner, costly("third", 5, "drive.file_added")).await);
+    let one_more = |event_type: &str| json!({ "definition": costly("one more", 1, event_type) });
+    for met in ["drive.file_added", "drive.*"] {
+        let refused = server.owner.post("/api/v1/automations", one_more(met)).await;
+        assert_eq!(
+            (&refused.body["mistakes"][0]["code"], &refused.body["mistakes"][0]["pointer"]),
+            (&json!("filter_too_complex"), &json!("/triggers/0/config/filters")),
+            "{refused:?}"
+        );
+        refused.problem(422, "definition_invalid");
+    }
+    saved(&server.owner, costly("another type", 1, "mail.received")).await;
+    // What does not fire does not run either.
+    server.owner.post(&format!("/api/v1/automations/{third}/pause"), json!({})).await.ok();
+    saved(&server.owner, costly("one more", 1, "drive.file_added")).await;
 }
