@@ -454,7 +454,16 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
     let automation = match before {
         Some(before) if save.expected.is_some_and(|expected| expected != before.definition) => return Ok(Saved::Changed(before)),
         Some(before) if before.definition == definition => {
-            return Ok(Saved::Done { automation: before, tokens: Vec::new(), is_new_version: false });
+            // Which secret signs a webhook is not in the definition.
+            let automation = if sign_by(tx, &before, &save.triggers).await? {
+                let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
+                tx.exec(sql, &vals![now, org.as_str(), before.id.as_str()]).await?;
+                record(store, tx, &before, &by, "automation.saved").await?;
+                Automation { changed_at: now, ..before }
+            } else {
+                before
+            };
+            return Ok(Saved::Done { automation, tokens: Vec::new(), is_new_version: false });
         }
         Some(before) => {
             // It acts for whoever saved what it does now: nobody writes down what is done in the name of another.
@@ -516,6 +525,19 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
     let tokens = save_triggers(store, tx, &automation, save.triggers).await?;
     record(store, tx, &automation, &by, "automation.saved").await?;
     Ok(Saved::Done { automation, tokens, is_new_version: true })
+}
+
+/// Has the webhooks of a definition that stays as it is signed by these secrets. Returns whether one of them is another than before.
+async fn sign_by(tx: &mut Tx, automation: &Automation, triggers: &[SavedTrigger]) -> Result<bool, Error> {
+    let mut has_changed = false;
+    for SavedTrigger { id: trigger, signed_by, .. } in triggers {
+        let sql = "UPDATE triggers SET signed_by = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4 AND signed_by <> $1";
+        if let Some(secret) = signed_by {
+            let params = vals![secret.as_str(), automation.org.as_str(), automation.id.as_str(), trigger.as_str()];
+            has_changed |= tx.exec(sql, &params).await? > 0;
+        }
+    }
+    Ok(has_changed)
 }
 
 /// Makes the stored triggers those of the definition. A trigger whose id and type stay keeps its token, its state and its history. Returns the

@@ -51,7 +51,7 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     assert!(saved.stderr.contains("version 1 is in force"), "{saved:?}");
     // The same file changes nothing, and another one of the same name is a new version. YAML is as good as JSON.
     let same = owner.run(&["automation", "apply", "-f", &file]).ok();
-    assert!(same.stderr.contains("nothing has changed") && !same.stdout.contains("cs_hook_"), "{same:?}");
+    assert!(same.stderr.contains("version 1 stays in force") && !same.stdout.contains("cs_hook_"), "{same:?}");
     let yaml = "schema_version: '1.0'\nname: Tidy\ngoal: To be tidy\nplan:\n  - step_id: look\n    action: files.list\n";
     let yaml = written(&server, "tidy.yaml", yaml);
     let differs = owner.run(&["automation", "diff", "-f", &yaml]).ok();

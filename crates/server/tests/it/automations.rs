@@ -335,7 +335,7 @@ fn signature(id: &str, seconds: i64, body: &str) -> String {
 async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     let server = TestServer::start(kind).await;
     let hook = json!([{ "trigger_id": "hook", "type": "webhook", "config": { "signature": "standard_webhooks" } }]);
-    let definition = with_triggers(hook);
+    let definition = with_triggers(hook.clone());
     let unnamed = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await;
     unnamed.problem(422, "definition_invalid");
     assert_eq!(unnamed.body["mistakes"][0]["code"], "signing_secret_missing");
@@ -368,6 +368,25 @@ async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     fire(&server, &id, &[("authorization", &bearer)], body).await.problem(401, "signature_invalid");
     let absent = "aut_00000000000000000000000000";
     fire(&server, absent, &[("webhook-signature", "v1,AAAA")], body).await.problem(401, "signature_invalid");
+
+    // Another secret is no new version, and counts at once.
+    let other = format!("whsec_{}", STANDARD.encode([7; 32]));
+    server.owner.send(Method::PUT, "/api/v1/secrets/new-key", Some(json!({ "value": other }))).await.ok();
+    let path = format!("{}/api/v1/automations/{id}", server.url);
+    let resign = async |secret: &str| {
+        let request = server.owner.http.put(&path).bearer_auth(&server.owner.token).header("if-match", "*");
+        let body = json!({ "definition": with_triggers(hook.clone()), "signing_secrets": { "hook": secret } });
+        Answer::of(request.json(&body).send().await.unwrap()).await.ok()
+    };
+    let rules = server.rules().await.len();
+    assert_eq!(resign("ci-key").await["automation"]["triggers"][0]["signed_by"], "ci-key");
+    assert_eq!(server.rules().await.len(), rules, "what is so already is not said again");
+    let resigned = resign("new-key").await;
+    assert_eq!((&resigned["is_new_version"], &resigned["automation"]["version"]), (&json!(false), &json!(1)), "{resigned:#}");
+    assert_eq!(resigned["automation"]["triggers"][0]["signed_by"], "new-key");
+    assert_eq!(server.rules().await.len(), rules + 1, "whoever changed it is in the log");
+    send("msg_3", now, &signature("msg_3", now, body), body).await.problem(401, "signature_invalid");
+    server.owner.send(Method::DELETE, "/api/v1/secrets/ci-key", None).await.ok();
 }
 
 async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind) {
