@@ -151,12 +151,23 @@ async fn a_service_proposes_and_a_person_saves(kind: Kind) {
     let draft = proposed.body["draft"]["id"].as_str().unwrap().to_owned();
     assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]), "a draft is no automation");
     let path = format!("/api/v1/automation-drafts/{draft}");
-    service.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.problem(403, "save_needs_person");
-    // Whoever saves it has read what is worth checking.
+    service.post(&format!("{path}/save"), json!({ "accept": [] })).await.problem(403, "save_needs_person");
+    // Whoever saves it has read what is worth checking, and each template.
     let unread = server.owner.post(&format!("{path}/save"), json!({})).await;
     unread.problem(422, "draft_flags");
-    assert!(unread.body["mistakes"].as_array().unwrap().iter().any(|flag| flag["code"] == "no_on_failure"), "{unread:?}");
-    let saved = server.owner.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.ok();
+    let flags = unread.body["mistakes"].as_array().unwrap();
+    assert!(flags.iter().any(|flag| flag["code"] == "no_on_failure"), "{unread:?}");
+    let template = "/plan/1/config/text";
+    assert!(flags.iter().any(|flag| flag["code"] == "template_unread" && flag["pointer"] == template), "{unread:?}");
+    assert_eq!(server.owner.get(&path).await.ok()["flags"], unread.body["mistakes"], "the same flags every time");
+    let places: Vec<_> = flags.iter().map(|flag| flag["pointer"].clone()).collect();
+    let most: Vec<_> = places.iter().filter(|place| *place != template).collect();
+    let left = server.owner.post(&format!("{path}/save"), json!({ "accept": most })).await;
+    left.problem(422, "draft_flags");
+    let left: Vec<_> = left.body["mistakes"].as_array().unwrap().iter().map(|flag| flag["pointer"].clone()).collect();
+    assert_eq!(left, [template], "each is accepted by itself");
+    server.owner.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.problem(400, "invalid_request");
+    let saved = server.owner.post(&format!("{path}/save"), json!({ "accept": places })).await.ok();
     let id = id_of(&saved);
     server.owner.get(&path).await.problem(404, "not_found");
     // A new version by a service is a draft of that automation.
