@@ -123,6 +123,8 @@ pub struct GroupView {
     pub in_flight: u64,
     /// Events that were never claimed.
     pub behind: u64,
+    /// When the lowest event was published that it has not acknowledged; null: it has them all.
+    pub waiting_since: Option<Timestamp>,
     /// Retention has dropped events before the group had them.
     pub overtaken: bool,
     /// How many.
@@ -141,6 +143,7 @@ impl From<Group> for GroupView {
             cursor: group.cursor,
             in_flight: group.in_flight,
             behind: group.behind,
+            waiting_since: group.waiting_since,
             overtaken: group.overtaken_at.is_some(),
             lost: group.lost,
             overtaken_at: group.overtaken_at,

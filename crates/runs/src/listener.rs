@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The consumer group that the cursor belongs to.
@@ -27,6 +28,9 @@ pub(crate) const EVENTS_AT_ONCE: u32 = 500;
 
 /// After this many events that fired nothing the cursor is saved all the same, so that it stays ahead of what the org forgets.
 const PASSED_MAX: i64 = 5_000;
+
+/// How often the cursor is saved while nothing more happens, so that the group does not look further behind than it is.
+const SAVED_EVERY: Duration = Duration::from_secs(10);
 
 /// How often new orgs are looked for.
 const ORGS_EVERY: Duration = Duration::from_secs(2);
@@ -106,7 +110,7 @@ impl Engine {
         heeded: &mut i64,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let (mut after, mut has_left_some) = (saved, false);
+        let (mut after, mut has_left_some, mut saved_at) = (saved, false, Instant::now());
         loop {
             let events = match stop.is_cancelled() {
                 true => Vec::new(),
@@ -144,12 +148,13 @@ impl Engine {
                 has_fired |= self.handle(org, triggers, event).await?;
                 after = event.seq;
             }
-            let is_time = has_fired || after - saved >= PASSED_MAX || stop.is_cancelled();
+            let is_quiet = is_idle && saved_at.elapsed() >= SAVED_EVERY;
+            let is_time = has_fired || is_quiet || after - saved >= PASSED_MAX || stop.is_cancelled();
             if is_time && after > saved {
                 if !self.ledger().pass_events(org, group, saved, after).await? {
                     return Ok(());
                 }
-                saved = after;
+                (saved, saved_at) = (after, Instant::now());
             }
             if stop.is_cancelled() {
                 return Ok(());

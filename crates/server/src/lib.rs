@@ -15,6 +15,7 @@ mod energy;
 mod followed;
 mod homes;
 mod jail;
+mod lag;
 mod lease;
 mod look;
 mod loops;

@@ -1,11 +1,12 @@
 //! The background loops: expire and remove what ran out, also artifacts, look at sources, sign checkpoints, measure the queue, look after the master key.
 //! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
+use crate::lag::Lags;
 use crate::master_key::{self, MasterKeyFiles};
 use crate::{AddedRegistry, Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
-use countersign_core::ports::Breakers;
+use countersign_core::ports::{Breakers, Invocations};
 use countersign_core::{Clock, OrgId, Status, Timestamp};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
@@ -128,17 +129,20 @@ async fn forget_what_is_old(store: &Store, org: &OrgId) {
 
 /// Counts what the gauges show. If the store is away, every gauge keeps its last value.
 pub async fn measure(store: &Store) -> Result<(), store::Error> {
-    let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
+    let (mut pending, mut in_doubt, mut open, mut lags) = (0, 0, 0, Lags::default());
+    let now = store.now().await?;
     for org in store.list_orgs().await?.into_iter().filter(|org| org.disabled_at.is_none()) {
         pending += store.count_in_status(&org.id, Status::Pending).await?;
         in_doubt += store.count_in_status(&org.id, Status::InDoubt).await?;
         let breakers = store.list_breakers(&org.id).await?;
         open += breakers.iter().filter(|breaker| breaker.state != BreakerState::Closed).count();
+        store.list_event_groups(&org.id).await?.iter().for_each(|group| lags.add(group, now));
     }
     let servers = if store.may_be_shared() { Some(store.list_servers().await?) } else { None };
     metrics::gauge!("countersign_pending").set(pending as f64);
     metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
     metrics::gauge!("countersign_breakers_open").set(open as f64);
+    lags.show();
     if let Some(servers) = servers {
         metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
     }

@@ -18,7 +18,10 @@ macro_rules! select_group {
            (SELECT count(*) FROM event_claims WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name),
            coalesce((SELECT min(seq) FROM event_claims WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name),
              read_seq + 1),
-           (SELECT last_event FROM logs WHERE logs.org_id = $1)
+           (SELECT last_event FROM logs WHERE logs.org_id = $1),
+           (SELECT events.at FROM events WHERE events.org_id = $1 AND events.seq >= coalesce((SELECT min(event_claims.seq) FROM event_claims
+              WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name), event_groups.read_seq + 1)
+            ORDER BY events.seq LIMIT 1)
          FROM event_groups WHERE org_id = $1"
     };
 }
@@ -494,6 +497,7 @@ fn read_group(row: Row) -> Result<Group, Error> {
         in_flight: as_u64(columns.int()?),
         cursor: columns.int()?,
         behind: as_u64(columns.int()? - read_seq),
+        waiting_since: columns.time_or_null()?,
     })
 }
 

@@ -20,6 +20,7 @@ on_sqlite!(
     every_type_is_described,
     a_group_is_moved_by_who_manages_policy,
     a_filter_is_tried_on_the_latest_events,
+    how_far_a_group_is_behind_is_a_metric,
 );
 
 fn event(id: &str) -> Value {
@@ -327,4 +328,34 @@ async fn a_filter_is_tried_on_the_latest_events(kind: Kind) {
     owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
     let seen = robin.post("/api/v1/filters/test", json!({ "event_type": "drive.file_added" })).await.ok();
     assert_eq!(subjects(&seen), ["d", "b", "a"]);
+}
+
+async fn how_far_a_group_is_behind_is_a_metric(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let owner = &server.owner;
+    // Events, and minutes since the oldest of them.
+    let measured = async || {
+        server::measure(&server.store).await.unwrap();
+        let text = owner.get("/metrics").await.body.as_str().unwrap().to_owned();
+        let of = |name: &str| {
+            let begin = format!("countersign_event_group_{name}{{group=\"lagging\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(begin.as_str())).unwrap().parse::<f64>().unwrap()
+        };
+        (of("behind") as u64, (of("behind_seconds") / 60.0).round() as u64)
+    };
+    let made = make_group(owner, "lagging", json!({})).await;
+    assert_eq!((&made["waiting_since"], measured().await), (&Value::Null, (0, 0)));
+    owner.post("/api/v1/events", json!([event("a"), event("b")])).await.ok();
+    server.clock.advance_seconds(120);
+    assert_eq!(measured().await, (2, 2));
+    let claimed = claim(owner, "lagging").await;
+    assert_eq!(measured().await, (2, 2), "what is claimed is not done");
+    let ack = async |claim: &str| owner.post("/api/v1/event-groups/lagging/ack", json!({ "claims": [claim] })).await.ok();
+    ack(&claimed[0].1).await;
+    assert_eq!(measured().await, (1, 2));
+    ack(&claimed[1].1).await;
+    assert_eq!(measured().await, (0, 0));
+    owner.post("/api/v1/events", json!([event("c")])).await.ok();
+    assert_eq!(owner.send(Method::DELETE, "/api/v1/event-groups/lagging", None).await.status, 204);
+    assert_eq!(measured().await, (0, 0), "a group that is gone is not behind");
 }
