@@ -41,6 +41,7 @@ pub use homes::Homes;
 pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
+pub use lag::Lags;
 pub use loops::measure;
 pub use master_key::MasterKeyFiles;
 pub use notify::{Courier, CourierConfig};

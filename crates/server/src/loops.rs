@@ -53,7 +53,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
 }
 
 async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandle>, stop: CancellationToken) {
-    let mut forgotten_at = Instant::now();
+    let (mut forgotten_at, mut lags) = (Instant::now(), Lags::default());
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
         let is_time_to_forget = forgotten_at.elapsed() >= FORGET_EVERY;
         if is_time_to_forget {
@@ -105,7 +105,7 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
                 Err(error) => tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again"),
             }
         }
-        if let Err(error) = measure(&store).await {
+        if let Err(error) = measure(&store, &mut lags).await {
             tracing::warn!(%error, "the queue could not be counted; its metrics keep their last values");
         }
     }
@@ -128,9 +128,10 @@ async fn forget_what_is_old(store: &Store, org: &OrgId) {
 }
 
 /// Counts what the gauges show. If the store is away, every gauge keeps its last value.
-pub async fn measure(store: &Store) -> Result<(), store::Error> {
-    let (mut pending, mut in_doubt, mut open, mut lags) = (0, 0, 0, Lags::default());
+pub async fn measure(store: &Store, lags: &mut Lags) -> Result<(), store::Error> {
+    let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
     let now = store.now().await?;
+    lags.begin();
     for org in store.list_orgs().await?.into_iter().filter(|org| org.disabled_at.is_none()) {
         pending += store.count_in_status(&org.id, Status::Pending).await?;
         in_doubt += store.count_in_status(&org.id, Status::InDoubt).await?;

@@ -334,8 +334,9 @@ async fn how_far_a_group_is_behind_is_a_metric(kind: Kind) {
     let server = TestServer::start(kind).await;
     let owner = &server.owner;
     // Events, and minutes since the oldest of them.
-    let measured = async || {
-        server::measure(&server.store).await.unwrap();
+    let mut lags = server::Lags::default();
+    let mut measured = async || {
+        server::measure(&server.store, &mut lags).await.unwrap();
         let text = owner.get("/metrics").await.body.as_str().unwrap().to_owned();
         let of = |name: &str| {
             let begin = format!("countersign_event_group_{name}{{group=\"lagging\"}} ");
