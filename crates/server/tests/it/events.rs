@@ -333,8 +333,8 @@ async fn a_filter_is_tried_on_the_latest_events(kind: Kind) {
 async fn how_far_a_group_is_behind_is_a_metric(kind: Kind) {
     let server = TestServer::start(kind).await;
     let owner = &server.owner;
-    // Events, and minutes since the oldest of them.
     let mut lags = server::Lags::default();
+    // Events, and minutes since the oldest of them.
     let mut measured = async || {
         server::measure(&server.store, &mut lags).await.unwrap();
         let text = owner.get("/metrics").await.body.as_str().unwrap().to_owned();
