@@ -449,7 +449,7 @@ class Agreement:
         self.approvers = (None, [])   # the invocation of that intent, and its approvers
         self.grants = {}       # id -> (expires_at, givers), only those that are not revoked
         self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs, when)
-        self.events_days = None  # for how many days the org keeps its events, if not for ever
+        self.events_days = EVENT_DAYS  # for how many days the org keeps its events
         self.kept_from = ""    # events of receipts from before this time may be gone
         self.definitions = {}  # digest -> line of an entry that needs it
         self.count = 0         # receipts
@@ -470,9 +470,8 @@ class Agreement:
             self.definitions.update(dict.fromkeys(digests, line))
 
     def passed(self, newest):
-        """Events are counted back from the newest entry while a retention is in force."""
-        if self.events_days is not None:
-            self.kept_from = max(self.kept_from, days_before(newest, self.events_days))
+        """Events are counted back from the newest entry, by the retention in force."""
+        self.kept_from = max(self.kept_from, days_before(newest, self.events_days))
 
     def new_id(self, body, field):
         need((field, get(body, field)) not in self.ids, f"two entries have the same {field}")
@@ -501,8 +500,9 @@ class Agreement:
             self.new_id(change, "grant")
             self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
         elif name == "retention_set":
-            self.events_days = get(change, "retention", dict).get("events_days")
-            need(self.events_days is None or type(self.events_days) is int and self.events_days >= 0, "`events_days` is not a number")
+            days = get(change, "retention", dict).get("events_days")
+            need(days is None or type(days) is int and days >= 0, "`events_days` is not a number")
+            self.events_days = EVENT_DAYS if days is None else days
         elif name == "grant_revoked":
             self.grants.pop(get(change, "grant"), None)
 
@@ -585,6 +585,7 @@ class Agreement:
 # ---- The bundle: its lines, the chain of entries and the keys
 
 PAYLOAD_TYPE = "application/vnd.countersign.receipt.v1+json"
+EVENT_DAYS = 7  # an org keeps its events for so long, unless its log says otherwise
 KINDS = "key mode space rule identity answer intent receipt batch".split()
 FIELDS = {"entry": "line seq envelope", "definition": "line digest body", "checkpoint": "line note",
           "event": "line event_id name receipt_id invocation_id", "end": "line entries sha256"}

@@ -231,9 +231,9 @@ pub struct HookTokenView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveDraftRequest {
-    /// Says that whoever saves it has read its flags.
-    #[serde(default)]
-    pub accept_flags: bool,
+    /// The places (JSON pointers) of the flags that whoever saves it has read, and stands for. All flags of the draft must be among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
     /// As with `SaveAutomationRequest`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub signing_secrets: BTreeMap<String, String>,

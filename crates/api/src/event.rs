@@ -58,6 +58,49 @@ pub struct PublishedEvent {
     pub known: bool,
 }
 
+/// What an event trigger says of the events that fire it, to be tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestFilterRequest {
+    /// A type, or one that ends in `.*` for all types below it.
+    #[schema(example = "drive.file_added")]
+    pub event_type: String,
+    /// As `GET /api/v1/schemas/filter` describes it; absent: every event of the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
+    pub filters: Option<Value>,
+    /// The name or id of the space that the automation would act in; absent: events of all spaces and of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// How many of the latest events to look at, 1 to 100; 50 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// What a filter says of the latest events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TestFilterResponse {
+    /// How many of the events it accepts.
+    pub matching: u64,
+    /// Newest first.
+    pub events: Vec<TestedEvent>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TestedEvent {
+    /// Its place among the org's events.
+    pub cursor: String,
+    pub id: String,
+    #[serde(rename = "type")]
+    pub name: String,
+    pub subject: String,
+    pub time: Timestamp,
+    pub matches: bool,
+    /// The members of the filter that the event does not satisfy, each judged for itself. None is named if only all together do not hold,
+    /// because no element of an array satisfies all of them.
+    pub unmet: Vec<String>,
+}
+
 /// A consumer group to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +123,8 @@ pub struct GroupView {
     pub in_flight: u64,
     /// Events that were never claimed.
     pub behind: u64,
+    /// When the lowest event was published that it has not acknowledged; null: it has them all.
+    pub waiting_since: Option<Timestamp>,
     /// Retention has dropped events before the group had them.
     pub overtaken: bool,
     /// How many.
@@ -98,6 +143,7 @@ impl From<Group> for GroupView {
             cursor: group.cursor,
             in_flight: group.in_flight,
             behind: group.behind,
+            waiting_since: group.waiting_since,
             overtaken: group.overtaken_at.is_some(),
             lost: group.lost,
             overtaken_at: group.overtaken_at,
@@ -182,6 +228,10 @@ pub struct ReplayGroupRequest {
     /// Its dead letters.
     #[serde(default)]
     pub dead_letters: bool,
+    /// Only for group `automations`: it takes them for new events, each with an id of its own and with `replay_of`, so that they start runs
+    /// once more. Without it, what an event has started is not started again.
+    #[serde(default)]
+    pub new_ids: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -150,7 +150,7 @@ const TYPES: &[(&str, &str, Shape)] = &[
     (
         "event_group.replayed",
         "A group gets events once more.",
-        Shape::Members(&[("group", Text("billing")), ("from", Number(7)), ("by", Text(USER))]),
+        Shape::Members(&[("group", Text("billing")), ("from", Number(7)), ("by", Text(USER)), ("ids", Text("same"))]),
     ),
     (
         "event_group.reset",

@@ -26,7 +26,7 @@ pub use codes::CODES;
 pub use diff::{Change, diff};
 pub use facts::{ActionFacts, Facts};
 pub use read::{Read, read};
-pub use review::review;
+pub use review::{review, templates};
 pub use schema::{SCHEMA_ID, VERSIONS, schema};
 
 pub(crate) use bounds::bytes;

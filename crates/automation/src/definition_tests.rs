@@ -715,6 +715,20 @@ fn what_is_worth_checking_is_told_beside_its_field() {
 }
 
 #[test]
+fn every_template_is_named_with_its_place() {
+    let value = with(&[
+        ("/plan/1/when", json!("found.hits")),
+        ("/plan/1/config/text", json!("{{ found.hits }}")),
+        ("/plan/-", json!({ "step_id": "pay", "action": "pay.transfer", "config": { "path": "plain", "url": "{{ found.hits }}" } })),
+    ]);
+    let named: Vec<_> = templates(&accepted(&value).definition).into_iter().map(|flag| flag.pointer).collect();
+    for place in ["/plan/1/when", "/plan/1/config/text", "/plan/2/config/url"] {
+        assert!(named.iter().any(|named| named == place), "{place}: {named:?}");
+    }
+    assert!(!named.iter().any(|named| named == "/plan/2/config/path"), "{named:?}");
+}
+
+#[test]
 fn the_page_on_definitions_lists_every_code() {
     let page = include_str!("../../../docs/concepts/definitions.md");
     let listed: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();

@@ -71,6 +71,13 @@ impl Filter {
         Self { members: Vec::new() }
     }
 
+    /// The members that the event does not satisfy, each by its name and judged for itself. There may be none though the event does not
+    /// match: members below one array speak of the same element.
+    pub fn unmet(&self, event: &Value) -> Vec<String> {
+        let is_unmet = |member: &&Member| !naive::matches(&Self { members: vec![(*member).clone()] }, event);
+        self.members.iter().filter(is_unmet).map(Member::name).collect()
+    }
+
     /// What each part costs, in the order of the filter.
     pub fn parts(&self) -> Vec<Part> {
         budget::parts(self)
@@ -84,6 +91,18 @@ impl Filter {
     /// How many of its regexes have no literal that every match contains. They count against `FILTER_BARE_REGEXES_MAX`.
     pub fn bare_regexes(&self) -> usize {
         self.parts().iter().filter(|part| part.cost == budget::BARE_REGEX_COST).count()
+    }
+}
+
+impl Member {
+    /// As it is written in the filter.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Field(path, _) => path.to_string(),
+            Self::And(_) => "$and".to_owned(),
+            Self::Or(_) => "$or".to_owned(),
+            Self::Not(_) => "$not".to_owned(),
+        }
     }
 }
 

@@ -135,7 +135,9 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove {source}`"),
         Code::DefinitionInvalid => Some("each mistake says what to try; check the file with `countersign automation validate -f FILE`"),
-        Code::DraftFlags => Some("read each flag with `countersign automation draft show DRAFT`, then save it with `--accept-flags`"),
+        Code::DraftFlags => {
+            Some("read each flag with `countersign automation draft show DRAFT`, then save it with `--accept PLACE` for each")
+        }
         Code::InputsInvalid => Some("see what it asks for in `inputs` with `countersign automation export AUTOMATION`"),
         Code::SaveNeedsPerson => Some("a person saves the draft with `countersign automation draft save DRAFT`"),
         Code::TooManyAutomations => Some("archive those that nobody needs with `countersign automation archive AUTOMATION`"),

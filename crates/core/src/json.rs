@@ -24,9 +24,19 @@ pub struct Error {
 
 /// Reads one JSON value and nothing after it.
 pub fn parse_strict(bytes: &[u8]) -> Result<Value, Error> {
+    parse(bytes, Widest::Signed)
+}
+
+/// Reads one JSON value as strictly, and keeps every digit of 64-bit integers. It is for what is not signed as it is: events, webhooks and
+/// definitions of automations. What becomes a call of it is refused there if it could not be signed.
+pub fn parse_exact(bytes: &[u8]) -> Result<Value, Error> {
+    parse(bytes, Widest::SixtyFourBits)
+}
+
+fn parse(bytes: &[u8], widest: Widest) -> Result<Value, Error> {
     let path = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let result = Strict { path: &path }.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    let result = Strict { path: &path, widest }.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     result.map_err(|error| Error { pointer: pointer(&path.borrow()), message: error.to_string() })
 }
 
@@ -94,8 +104,18 @@ pub fn in_plain_words(error: &serde_json::Error) -> String {
     ours.into_iter().fold(text, |text, (ours, theirs)| text.replace(ours, theirs))
 }
 
+/// The integers that are accepted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Widest {
+    /// Those that canonicalisation leaves as they are.
+    Signed,
+    /// From -2^63 to 2^64 - 1.
+    SixtyFourBits,
+}
+
 struct Strict<'p> {
     path: &'p RefCell<Vec<Step>>,
+    widest: Widest,
 }
 
 impl<'p> Strict<'p> {
@@ -108,7 +128,7 @@ impl<'p> Strict<'p> {
         if self.path.borrow().len() > JSON_DEPTH_MAX {
             return Err(E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels")));
         }
-        let value = read(Strict { path: self.path })?;
+        let value = read(Strict { path: self.path, widest: self.widest })?;
         self.path.borrow_mut().pop();
         Ok(value)
     }
@@ -133,14 +153,14 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        if value < -INTEGER_MAX {
+        if self.widest == Widest::Signed && value < -INTEGER_MAX {
             return Err(E::custom(format!("integer {value} is below -(2^53 - 1) and would change when it is signed; send it as a string")));
         }
         Ok(Value::from(value))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        if value > INTEGER_MAX as u64 {
+        if self.widest == Widest::Signed && value > INTEGER_MAX as u64 {
             return Err(E::custom(format!("integer {value} is above 2^53 - 1 and would change when it is signed; send it as a string")));
         }
         Ok(Value::from(value))
@@ -149,7 +169,12 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         // An integer too large for 64 bits arrives here as a float. It is refused like every integer beyond 2^53 - 1.
         if value.fract() == 0.0 && value.abs() > INTEGER_MAX as f64 {
-            return Err(E::custom("a whole number beyond 2^53 - 1 would change when it is signed; send it as a string"));
+            return Err(E::custom(match self.widest {
+                Widest::Signed => "a whole number beyond 2^53 - 1 would change when it is signed; send it as a string",
+                Widest::SixtyFourBits => {
+                    "a whole number that is beyond 64 bits, or that is written as a fraction beyond 2^53 - 1, loses digits; send it as a string"
+                }
+            }));
         }
         serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number is not finite"))
     }
@@ -218,6 +243,27 @@ mod tests {
         refused("[1,2", "/2", "EOF");
         refused("{} {}", "", "trailing");
         refused(r#""\ud800""#, "", "escape");
+    }
+
+    #[test]
+    fn where_nothing_is_signed_every_digit_of_64_bits_is_kept() {
+        for text in
+            ["[9007199254740993]", "[18446744073709551615]", "[-9223372036854775808]", r#"{"a":{"b":-9007199254740993}}"#, "[1.5,1]"]
+        {
+            assert_eq!(parse_exact(text.as_bytes()).unwrap().to_string(), text);
+        }
+        for (text, part) in [
+            ("[18446744073709551616]", "64 bits"),
+            ("[-9223372036854775809]", "64 bits"),
+            ("[1e400]", "out of range"),
+            (r#"{"a":9007199254740993,"a":9007199254740992}"#, "twice"),
+            (r#""\ud800""#, "escape"),
+        ] {
+            let error = parse_exact(text.as_bytes()).expect_err(text);
+            assert!(error.message.contains(part), "{error}");
+        }
+        let deep = format!("{}{}", "[".repeat(JSON_DEPTH_MAX + 1), "]".repeat(JSON_DEPTH_MAX + 1));
+        assert!(parse_exact(deep.as_bytes()).is_err());
     }
 
     #[test]

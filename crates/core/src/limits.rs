@@ -336,6 +336,9 @@ pub const SHUTDOWN_SECONDS: u64 = 35;
 /// Days for which rollback evidence is kept. After that the effect cannot be reverted.
 pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
+/// Days for which events are kept, unless the org says otherwise. Both verifiers count on it where a log says nothing of its retention: another
+/// number here needs an entry that tells it.
+pub const EVENT_DAYS: u32 = 7;
 /// The fewest and the most days that an org may keep calls, events or snapshots for; other numbers are refused with `invalid_request`. A
 /// caller may come back for a call within a day, by its idempotency key.
 pub const RETENTION_DAYS_MIN: u32 = 2;

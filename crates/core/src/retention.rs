@@ -1,11 +1,11 @@
 //! How long an org keeps what it has beside its audit log. The log itself is never cut: every receipt stays, and can be verified.
 
 use crate::Timestamp;
-use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN, SNAPSHOT_BYTES_MIN, SNAPSHOT_DAYS};
+use crate::limits::{EVENT_DAYS, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN, SNAPSHOT_BYTES_MIN, SNAPSHOT_DAYS};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is kept for how long. Without a number, calls and events are kept for ever, and snapshots for 180 days.
+/// What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
@@ -31,8 +31,13 @@ impl Retention {
 
     /// Events from before this time are not kept any longer, where the newest entry of the audit log has this time. They are counted back
     /// from a signed time, not from a clock, so that a verifier knows which of them may be gone.
-    pub fn events_from(&self, newest_entry: Timestamp) -> Option<Timestamp> {
-        self.events_days.map(|days| days_before(newest_entry, days))
+    pub fn events_from(&self, newest_entry: Timestamp) -> Timestamp {
+        days_before(newest_entry, self.event_days())
+    }
+
+    /// Days for which events are kept.
+    pub fn event_days(&self) -> u32 {
+        self.events_days.unwrap_or(EVENT_DAYS)
     }
 
     /// Days for which a revert finds its snapshots, unless they are too many.

@@ -11,7 +11,7 @@ use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::Event;
-use countersign_core::ports::runs::{self, Dropped, Fired, NewFiring, Occasion, Start};
+use countersign_core::ports::runs::{self, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
 use serde_json::{Map, Value, json};
@@ -217,9 +217,13 @@ impl Engine {
     ) -> Result<(), Error> {
         // An event that may start nothing is not gathered: it could keep the others from starting something.
         let is_refused = chain_refuses(&program.definition.execution.chain_policy, &saved.id, &lineage, TriggerType::Event).is_some();
-        if let Some(gather) = gather_of(program, &trigger.id).filter(|_| !is_refused) {
-            return self.gather(trigger, event, gather).await;
-        }
+        let gather = gather_of(program, &trigger.id);
+        let payload = match gather {
+            // One that is replayed under a new id has had its turn with the others.
+            Some(Gather::Batch { .. }) if is_replayed(&payload) => json!({ "events": [payload] }),
+            Some(gather) if !is_refused && !is_replayed(&payload) => return self.gather(trigger, event, gather).await,
+            Some(Gather::Batch { .. } | Gather::Debounce { .. }) | None => payload,
+        };
         let firing = self.event_firing(saved, program, trigger, event, payload, lineage).await?;
         self.hand_over(firing).await?;
         Ok(())
@@ -358,6 +362,11 @@ fn rate_of(program: &Program, trigger: Option<&Trigger>) -> Option<Rate> {
         Kind::Webhook(webhook) => Some(webhook.rate_limit),
         Kind::Event(event) => Some(event.rate_limit),
     }
+}
+
+/// Whether the event of this payload comes once more, under a new id.
+fn is_replayed(payload: &Value) -> bool {
+    payload.get("replay_of").is_some()
 }
 
 /// Why a run may not follow from what led to it.

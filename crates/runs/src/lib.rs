@@ -1,11 +1,12 @@
 //! Runs automations: what a definition says is done here, and nowhere else.
 //!
 //! Read in this order: `dispatch` makes a firing of an occurrence, `clock` and `listener` notice occurrences of schedules and events, `gather`
-//! has several events start one run, `worker` takes runs that are due and keeps its leases on them, `walk` takes one run through its steps, and
-//! `calling` waits for the call of a step. A step is an invocation like any other: the pipeline gates it, asks a person, performs it and leaves
-//! its receipt. Everything that lasts is in the store, behind the ports `Automations` and `Runs`; a worker that is killed at any moment has
-//! lost nothing. `builtin` has the actions that are steps' own.
+//! has several events start one run, `again` handles events that a person has replayed, `worker` takes runs that are due and keeps its
+//! leases on them, `walk` takes one run through its steps, and `calling` waits for the call of a step. A step is an invocation like any other:
+//! the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the store, behind the ports
+//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that are steps' own.
 
+mod again;
 mod backoff;
 mod builtin;
 mod calling;
@@ -27,4 +28,5 @@ pub use builtin::{BUILTIN, Builtin};
 pub use dispatch::{Asked, Hook};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;
+pub use listener::told;
 pub use program::Program;

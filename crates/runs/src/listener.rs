@@ -2,6 +2,7 @@
 //! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
 //! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 
+use crate::again::Wanted;
 use crate::dispatch::Lineage;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -12,20 +13,24 @@ use countersign_core::limits::DUE_RUNS_MAX;
 use countersign_core::ports::bus::{GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
 use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The consumer group that the cursor belongs to.
-const GROUP: &str = "automations";
+pub(crate) const GROUP: &str = "automations";
 
 /// Events that are read at once.
-const EVENTS_AT_ONCE: u32 = 500;
+pub(crate) const EVENTS_AT_ONCE: u32 = 500;
 
 /// After this many events that fired nothing the cursor is saved all the same, so that it stays ahead of what the org forgets.
 const PASSED_MAX: i64 = 5_000;
+
+/// How often the cursor is saved while nothing more happens, so that the group does not look further behind than it is.
+const SAVED_EVERY: Duration = Duration::from_secs(10);
 
 /// How often new orgs are looked for.
 const ORGS_EVERY: Duration = Duration::from_secs(2);
@@ -36,7 +41,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 type Key = (AutomationId, String);
 
 /// The event triggers of an org, ready to be matched.
-struct Triggers {
+pub(crate) struct Triggers {
     matcher: Matcher<Key>,
     /// When the automations last changed that it was made from.
     of: Option<Timestamp>,
@@ -80,6 +85,7 @@ impl Engine {
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
         let mut triggers = Triggers { matcher: Matcher::default(), of: None };
+        let mut heeded = 0;
         while !stop.is_cancelled() {
             let from = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
                 Subscribed::Made(group) | Subscribed::There(group) => group.cursor - 1,
@@ -88,21 +94,23 @@ impl Engine {
                     return Ok(());
                 }
             };
-            self.listen_from(org, &group, from, &mut triggers, stop).await?;
+            self.listen_from(org, &group, from, &mut triggers, &mut heeded, stop).await?;
         }
         Ok(())
     }
 
-    /// Returns when it is stopped, or when the group is somewhere else: another server was faster, or a person moved it.
+    /// Returns when it is stopped, or when the group is somewhere else: another server was faster, or a person moved it. `heeded` is the last
+    /// event that told of such a move: a replay comes by it once more.
     async fn listen_from(
         &self,
         org: &OrgId,
         group: &GroupName,
         mut saved: i64,
         triggers: &mut Triggers,
+        heeded: &mut i64,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let (mut after, mut has_left_some) = (saved, false);
+        let (mut after, mut has_left_some, mut saved_at) = (saved, false, Instant::now());
         loop {
             let events = match stop.is_cancelled() {
                 true => Vec::new(),
@@ -133,15 +141,20 @@ impl Engine {
             }
             let mut has_fired = false;
             for event in &events {
+                if event.seq > *heeded && matches!(Wanted::of(event), Some(Wanted::Moved)) {
+                    *heeded = event.seq;
+                    return Ok(());
+                }
                 has_fired |= self.handle(org, triggers, event).await?;
                 after = event.seq;
             }
-            let is_time = has_fired || after - saved >= PASSED_MAX || stop.is_cancelled();
+            let is_quiet = is_idle && saved_at.elapsed() >= SAVED_EVERY;
+            let is_time = has_fired || is_quiet || after - saved >= PASSED_MAX || stop.is_cancelled();
             if is_time && after > saved {
                 if !self.ledger().pass_events(org, group, saved, after).await? {
                     return Ok(());
                 }
-                saved = after;
+                (saved, saved_at) = (after, Instant::now());
             }
             if stop.is_cancelled() {
                 return Ok(());
@@ -191,8 +204,7 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             let Some(Kind::Event(event)) = program.definition.trigger(&listed.trigger).map(|trigger| &trigger.kind) else { continue };
-            let all = Value::Object(Map::new());
-            let Ok(filter) = Filter::parse(event.filters.as_ref().unwrap_or(&all)) else { continue };
+            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
             matcher.insert((listed.automation, listed.trigger), Some(listed.space.as_str()), &event.event_type, filter);
         }
         *triggers = Triggers { matcher, of: changed_at };
@@ -207,7 +219,17 @@ impl Engine {
             // Perhaps on another server.
             self.0.run_due.notify_waiters();
         }
-        let value = told(event);
+        if let Some(Wanted::Anew { from }) = Wanted::of(event) {
+            self.replay_anew(org, triggers, from, event).await?;
+            has_fired = true;
+        }
+        has_fired |= self.fire_matching(org, triggers, event, told(event)).await?;
+        Ok(has_fired)
+    }
+
+    /// Returns whether something was fired.
+    pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
+        let mut has_fired = false;
         let space = value.get("space_id").and_then(Value::as_str);
         let matched = triggers.matcher.matching(&matcher::Event { space, event_type: &event.name, value: &value });
         for (automation, trigger) in matched {
@@ -251,7 +273,7 @@ impl Engine {
 }
 
 /// The event as filters and mappings see it.
-pub(crate) fn told(event: &Event) -> Value {
+pub fn told(event: &Event) -> Value {
     let data: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
     let space = event.space.as_ref().map(|space| json!(space)).or_else(|| data.get("space_id").cloned());
     let mut told = json!({

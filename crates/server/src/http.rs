@@ -24,6 +24,7 @@ mod drafts;
 mod event_groups;
 mod events;
 mod explain;
+mod filters;
 mod foresight;
 mod grants;
 mod health;
@@ -167,6 +168,7 @@ fn records(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(events::list, events::send))
         .routes(routes!(events::show))
         .routes(routes!(events::types))
+        .routes(routes!(filters::test))
         .routes(routes!(event_groups::list))
         .routes(routes!(event_groups::show, event_groups::make, event_groups::remove))
         .routes(routes!(event_groups::claim))

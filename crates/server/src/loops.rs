@@ -1,11 +1,12 @@
 //! The background loops: expire and remove what ran out, also artifacts, look at sources, sign checkpoints, measure the queue, look after the master key.
 //! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
+use crate::lag::Lags;
 use crate::master_key::{self, MasterKeyFiles};
 use crate::{AddedRegistry, Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
-use countersign_core::ports::Breakers;
+use countersign_core::ports::{Breakers, Invocations};
 use countersign_core::{Clock, OrgId, Status, Timestamp};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
@@ -52,7 +53,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
 }
 
 async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandle>, stop: CancellationToken) {
-    let mut forgotten_at = Instant::now();
+    let (mut forgotten_at, mut lags) = (Instant::now(), Lags::default());
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
         let is_time_to_forget = forgotten_at.elapsed() >= FORGET_EVERY;
         if is_time_to_forget {
@@ -104,7 +105,7 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
                 Err(error) => tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again"),
             }
         }
-        if let Err(error) = measure(&store).await {
+        if let Err(error) = measure(&store, &mut lags).await {
             tracing::warn!(%error, "the queue could not be counted; its metrics keep their last values");
         }
     }
@@ -127,18 +128,22 @@ async fn forget_what_is_old(store: &Store, org: &OrgId) {
 }
 
 /// Counts what the gauges show. If the store is away, every gauge keeps its last value.
-pub async fn measure(store: &Store) -> Result<(), store::Error> {
+pub async fn measure(store: &Store, lags: &mut Lags) -> Result<(), store::Error> {
     let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
+    let now = store.now().await?;
+    lags.begin();
     for org in store.list_orgs().await?.into_iter().filter(|org| org.disabled_at.is_none()) {
         pending += store.count_in_status(&org.id, Status::Pending).await?;
         in_doubt += store.count_in_status(&org.id, Status::InDoubt).await?;
         let breakers = store.list_breakers(&org.id).await?;
         open += breakers.iter().filter(|breaker| breaker.state != BreakerState::Closed).count();
+        store.list_event_groups(&org.id).await?.iter().for_each(|group| lags.add(group, now));
     }
     let servers = if store.may_be_shared() { Some(store.list_servers().await?) } else { None };
     metrics::gauge!("countersign_pending").set(pending as f64);
     metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
     metrics::gauge!("countersign_breakers_open").set(open as f64);
+    lags.show();
     if let Some(servers) = servers {
         metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
     }

@@ -15,6 +15,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod documents;
 pub(crate) mod drafts;
 pub(crate) mod events;
+pub(crate) mod filters;
 pub(crate) mod grants;
 pub(crate) mod hooks;
 pub(crate) mod invocations;

@@ -9,12 +9,12 @@ use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
 use crate::tokens::draw_token;
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Trigger, TriggerType};
-use countersign_core::limits::{AUTOMATIONS_MAX, DRAFT_SECONDS, HOOK_TOKEN_OVERLAP_SECONDS};
+use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Trigger, TriggerType};
+use countersign_core::limits::{AUTOMATIONS_MAX, HOOK_TOKEN_OVERLAP_SECONDS};
 use countersign_core::ports::Automations;
 use countersign_core::ports::automations::{EventTrigger, PassedTicks};
 use countersign_core::ports::definitions::ArchivedDefinition;
-use countersign_core::{AutomationId, Digest, DraftId, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::{AutomationId, Digest, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::RuleChange;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,12 +24,6 @@ use subtle::ConstantTimeEq as _;
 macro_rules! select_automation {
     () => {
         "SELECT id, org_id, space_id, name, status, version, definition, creator_id, created_at, changed_at FROM automations WHERE org_id = $1"
-    };
-}
-
-macro_rules! select_draft {
-    () => {
-        "SELECT id, org_id, space_id, automation_id, body, made_by, created_at, expires_at FROM automation_drafts WHERE org_id = $1"
     };
 }
 
@@ -356,82 +350,6 @@ impl Store {
         let sql = concat!("SELECT ", trigger_columns!(), " FROM triggers WHERE org_id = $1 AND automation_id = $2 ORDER BY id");
         all(self.db.read(sql, &vals![org.as_str(), automation.as_str()]).await?, read_trigger)
     }
-
-    /// Keeps a definition for a person who may save it within a day.
-    pub async fn add_draft(
-        &self,
-        org: &OrgId,
-        space: &SpaceId,
-        automation: Option<&AutomationId>,
-        definition: Value,
-        by: &PrincipalId,
-    ) -> Result<Draft, Error> {
-        let (store, owned, by) = (self.clone(), (org.clone(), space.clone(), automation.cloned()), by.clone());
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let (org, space, automation) = owned;
-                    let (created_at, expires_at) = (tx.now(), tx.now().plus_seconds(DRAFT_SECONDS));
-                    let id = DraftId::new(created_at, random_bytes(&*store.random));
-                    let sql = "INSERT INTO automation_drafts (org_id, id, space_id, automation_id, body, made_by, created_at, expires_at)
-                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-                    let params = vals![
-                        org.as_str(),
-                        id.as_str(),
-                        space.as_str(),
-                        automation.as_ref().map(AutomationId::as_str),
-                        definition.to_string(),
-                        by.to_string(),
-                        created_at,
-                        expires_at
-                    ];
-                    tx.exec(sql, &params).await?;
-                    Ok(Draft { id, org, space, automation, definition, made_by: by, created_at, expires_at })
-                })
-            })
-            .await
-    }
-
-    /// A draft that has not expired.
-    pub async fn find_draft(&self, org: &OrgId, draft: &DraftId) -> Result<Option<Draft>, Error> {
-        let sql = concat!(select_draft!(), " AND id = $2 AND expires_at > $3");
-        only(self.db.read(sql, &vals![org.as_str(), draft.as_str(), self.db.now().await?]).await?, read_draft)
-    }
-
-    /// Lists drafts that have not expired, newest first.
-    pub async fn list_drafts(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Draft>, Error> {
-        let mut params = vals![org.as_str(), self.db.now().await?, request.after.as_deref().unwrap_or("~")].to_vec();
-        let visible = not_among("space_id", hidden, &mut params);
-        params.push(Val::from(i64::from(request.limit) + 1));
-        let sql = format!("{} AND expires_at > $2 AND id < $3{visible} ORDER BY id DESC LIMIT ${}", select_draft!(), params.len());
-        page(self.db.read(&sql, &params).await?, request.limit, read_draft, |draft| draft.id.to_string())
-    }
-
-    /// Removes a draft that was saved or is not wanted. Returns whether there was one.
-    pub async fn drop_draft(&self, org: &OrgId, draft: &DraftId) -> Result<bool, Error> {
-        let (org, draft) = (org.clone(), draft.clone());
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let sql = "DELETE FROM automation_drafts WHERE org_id = $1 AND id = $2";
-                    Ok(tx.exec(sql, &vals![org.as_str(), draft.as_str()]).await? == 1)
-                })
-            })
-            .await
-    }
-
-    /// Removes drafts that nobody saved in time. Returns how many.
-    pub async fn forget_drafts(&self, org: &OrgId) -> Result<u64, Error> {
-        let org = org.clone();
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let sql = "DELETE FROM automation_drafts WHERE org_id = $1 AND expires_at <= $2";
-                    tx.exec(sql, &vals![org.as_str(), tx.now()]).await
-                })
-            })
-            .await
-    }
 }
 
 async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, by: UserId) -> Result<Saved, Error> {
@@ -454,7 +372,16 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
     let automation = match before {
         Some(before) if save.expected.is_some_and(|expected| expected != before.definition) => return Ok(Saved::Changed(before)),
         Some(before) if before.definition == definition => {
-            return Ok(Saved::Done { automation: before, tokens: Vec::new(), is_new_version: false });
+            // Which secret signs a webhook is not in the definition.
+            let automation = if sign_by(tx, &before, &save.triggers).await? {
+                let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
+                tx.exec(sql, &vals![now, org.as_str(), before.id.as_str()]).await?;
+                record(store, tx, &before, &by, "automation.saved").await?;
+                Automation { changed_at: now, ..before }
+            } else {
+                before
+            };
+            return Ok(Saved::Done { automation, tokens: Vec::new(), is_new_version: false });
         }
         Some(before) => {
             // It acts for whoever saved what it does now: nobody writes down what is done in the name of another.
@@ -516,6 +443,19 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
     let tokens = save_triggers(store, tx, &automation, save.triggers).await?;
     record(store, tx, &automation, &by, "automation.saved").await?;
     Ok(Saved::Done { automation, tokens, is_new_version: true })
+}
+
+/// Has the webhooks of a definition that stays as it is signed by these secrets. Returns whether one of them is another than before.
+async fn sign_by(tx: &mut Tx, automation: &Automation, triggers: &[SavedTrigger]) -> Result<bool, Error> {
+    let mut has_changed = false;
+    for SavedTrigger { id: trigger, signed_by, .. } in triggers {
+        let sql = "UPDATE triggers SET signed_by = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4 AND signed_by <> $1";
+        if let Some(secret) = signed_by {
+            let params = vals![secret.as_str(), automation.org.as_str(), automation.id.as_str(), trigger.as_str()];
+            has_changed |= tx.exec(sql, &params).await? > 0;
+        }
+    }
+    Ok(has_changed)
 }
 
 /// Makes the stored triggers those of the definition. A trigger whose id and type stay keeps its token, its state and its history. Returns the
@@ -672,18 +612,4 @@ fn read_trigger_and_token(columns: &mut Columns) -> Result<(Trigger, Option<Stri
     let token = columns.text_or_null()?;
     trigger.has_token = token.is_some();
     Ok((trigger, token))
-}
-
-fn read_draft(row: Row) -> Result<Draft, Error> {
-    let mut columns = Columns::of(row);
-    Ok(Draft {
-        id: columns.id()?,
-        org: columns.id()?,
-        space: columns.id()?,
-        automation: columns.id_or_null()?,
-        definition: columns.json()?,
-        made_by: columns.parsed(PrincipalId::parse)?,
-        created_at: columns.time()?,
-        expires_at: columns.time()?,
-    })
 }

@@ -18,7 +18,10 @@ macro_rules! select_group {
            (SELECT count(*) FROM event_claims WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name),
            coalesce((SELECT min(seq) FROM event_claims WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name),
              read_seq + 1),
-           (SELECT last_event FROM logs WHERE logs.org_id = $1)
+           (SELECT last_event FROM logs WHERE logs.org_id = $1),
+           (SELECT events.at FROM events WHERE events.org_id = $1 AND events.seq >= coalesce((SELECT min(event_claims.seq) FROM event_claims
+              WHERE event_claims.org_id = $1 AND event_claims.group_name = event_groups.name), event_groups.read_seq + 1)
+            ORDER BY events.seq LIMIT 1)
          FROM event_groups WHERE org_id = $1"
     };
 }
@@ -30,6 +33,8 @@ pub enum Move {
     Reset,
     /// It stays with the group, which gets everything from the new place on once more.
     Replay,
+    /// The group stays where it is, and is told to take everything from the place up to now for new events. Only a consumer of ours heeds it.
+    ReplayAnew,
 }
 
 impl EventBus for Store {
@@ -461,9 +466,15 @@ async fn move_in(
             tx.exec(sql, &vals![read_seq, org.as_str(), group.as_str()]).await?;
             "event_group.replayed"
         }
+        Move::ReplayAnew => "event_group.replayed",
     };
-    let body = json!({ "group": group.as_str(), "from": read_seq + 1, "by": by }).to_string();
-    tell(store, tx, org, event, group.to_string(), body).await?;
+    let mut body = json!({ "group": group.as_str(), "from": read_seq + 1, "by": by });
+    match how {
+        Move::Reset => {}
+        Move::Replay => body["ids"] = json!("same"),
+        Move::ReplayAnew => body["ids"] = json!("new"),
+    }
+    tell(store, tx, org, event, group.to_string(), body.to_string()).await?;
     find_in(tx, org, group).await
 }
 
@@ -486,6 +497,7 @@ fn read_group(row: Row) -> Result<Group, Error> {
         in_flight: as_u64(columns.int()?),
         cursor: columns.int()?,
         behind: as_u64(columns.int()? - read_seq),
+        waiting_since: columns.time_or_null()?,
     })
 }
 

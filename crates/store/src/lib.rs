@@ -26,6 +26,7 @@ mod dead_letters;
 mod definitions;
 mod deliveries;
 mod documents;
+mod drafts;
 mod events;
 mod firings;
 mod gatherings;

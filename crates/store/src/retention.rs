@@ -54,7 +54,7 @@ impl Store {
     pub async fn forget_old(&self, org: &OrgId) -> Result<Forgotten, Error> {
         let mut forgotten = Forgotten::default();
         let retention = self.find_retention(org).await?;
-        if retention.receipts_days.is_none() && retention.events_days.is_none() {
+        if retention.receipts_days.is_none() && !self.has_old_events(org, &retention).await? {
             return Ok(forgotten);
         }
         for _ in 0..FORGET_WRITES {
@@ -67,6 +67,14 @@ impl Store {
             }
         }
         Ok(forgotten)
+    }
+
+    /// Whether a sweep may find an event to forget. It is asked before a write, because most sweeps find none.
+    async fn has_old_events(&self, org: &OrgId, retention: &Retention) -> Result<bool, Error> {
+        let from = retention.events_from(self.db.now().await?);
+        let rows = self.db.read("SELECT at FROM events WHERE org_id = $1 ORDER BY seq LIMIT 1", &vals![org.as_str()]).await?;
+        let oldest: Option<Timestamp> = only(rows, |row| Columns::of(row).time())?;
+        Ok(oldest.is_some_and(|oldest| oldest < from))
     }
 
     async fn forget_some(&self, org: &OrgId) -> Result<Forgotten, Error> {
@@ -83,7 +91,7 @@ impl Store {
                         forgotten.batches = forget_batches(tx, &org, then).await?;
                     }
                     let newest = newest_entry_at(tx, &org).await?.map(|at| at.min(tx.now()));
-                    if let Some(then) = newest.and_then(|newest| retention.events_from(newest)) {
+                    if let Some(then) = newest.map(|newest| retention.events_from(newest)) {
                         forgotten.events = forget_events(tx, &org, then).await?;
                     }
                     Ok(forgotten)

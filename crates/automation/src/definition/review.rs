@@ -9,6 +9,9 @@ use countersign_core::json::escape;
 /// Steps from the root of a template's path before it is called deep.
 const DEEP: usize = 6;
 
+/// Characters of a template that are repeated where it is named.
+const SHOWN_CHARS: usize = 200;
+
 /// In the order of the document.
 pub fn review(definition: &Definition, facts: &Facts) -> Vec<Mistake> {
     let mut flags = Vec::new();
@@ -28,6 +31,26 @@ pub fn review(definition: &Definition, facts: &Facts) -> Vec<Mistake> {
         flags.push(flag.hint("add a step to `execution.on_failure`, such as `notify.send`").under("/execution/on_failure"));
     }
     flags
+}
+
+/// Every template of a definition that somebody else wrote, in the order of the document: what it says goes out in the name of whoever saves it.
+pub fn templates(definition: &Definition) -> Vec<Mistake> {
+    let mut found = Vec::new();
+    for (list, all) in steps::LISTS.into_iter().zip([&definition.plan, &definition.execution.on_failure]) {
+        for (index, step) in all.iter().enumerate() {
+            let mut texts: Vec<_> = step.when.iter().map(|when| ("/when".to_owned(), when.as_str())).collect();
+            for (name, value) in &step.config {
+                config::texts(value, format!("/config/{}", escape(name)), &mut texts);
+            }
+            let is_shown = |(place, text): &(String, &str)| place == "/when" || parts::is_template(text);
+            found.extend(texts.into_iter().filter(is_shown).map(|(place, text)| {
+                let shown: String = text.chars().take(SHOWN_CHARS).collect();
+                let flag = Mistake::new("template_unread", format!("somebody else wrote `{shown}`"));
+                flag.hint("check what it reads, and where that goes").under(&format!("{list}/{index}{place}"))
+            }));
+        }
+    }
+    found
 }
 
 fn review_step(step: &Step, facts: &Facts) -> Vec<Mistake> {

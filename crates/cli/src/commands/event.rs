@@ -11,7 +11,6 @@ use api::event::{PublishRequest, PublishedEvents, ReplayGroupRequest, ReplayGrou
 use api::stream::StreamEvent;
 use clap::{Args, Subcommand};
 use countersign_core::{EventId, random_bytes};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Subcommand)]
@@ -34,7 +33,8 @@ pub(crate) enum Event {
     #[command(before_help = "Examples:
   countersign event replay billing --from 42                 from an event on
   countersign event replay billing --since 24h               from a time on
-  countersign event replay billing --dlq                     its dead letters")]
+  countersign event replay billing --dlq                     its dead letters
+  countersign event replay automations --from 42 --new-ids   start runs once more")]
     Replay(Replay),
     /// Write events to a file as JSON lines, the oldest first
     #[command(before_help = "Examples:
@@ -83,6 +83,9 @@ pub(crate) struct Replay {
     group: String,
     #[command(flatten)]
     what: Again,
+    /// Give the group `automations` the events as new ones, which start runs once more
+    #[arg(long, conflicts_with = "dlq")]
+    new_ids: bool,
 }
 
 /// What it gets once more.
@@ -146,7 +149,7 @@ impl Event {
 impl Publish {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let data = match self.data {
-            Some(given) => Some(json_of(&params::text(given, terminal).await?, "the data is")?),
+            Some(given) => Some(params::exact(&params::text(given, terminal).await?, "the data is")?),
             None => None,
         };
         let fresh = || EventId::new(terminal.now(), random_bytes(&server::OsRandom::default())).to_string();
@@ -173,15 +176,10 @@ impl Publish {
     }
 }
 
-/// Reads JSON as strictly as the server does.
-fn json_of(text: &str, what: &str) -> Result<Value, Failure> {
-    countersign_core::json::parse_strict(text.as_bytes()).map_err(|error| Failure::usage(format!("{what} not JSON we accept: {error}")))
-}
-
 impl Replay {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Again { position, since, dlq } = self.what;
-        let request = ReplayGroupRequest { from: position, since, dead_letters: dlq };
+        let request = ReplayGroupRequest { from: position, since, dead_letters: dlq, new_ids: self.new_ids };
         let answer = client.post::<ReplayGroupResponse>(&["event-groups", &self.group, "replay"], &request).await?;
         if terminal.is_document() {
             terminal.document(&answer.raw)?;

@@ -38,7 +38,7 @@ Examples:
   countersign org retention                                 what is set
   countersign org retention --receipts-days 180 --events-days 30
   countersign org retention --snapshots-days 30 --snapshot-bytes-max 10000000000
-  countersign org retention --events-days default           keep events for ever again
+  countersign org retention --events-days default           keep events for 7 days again
 
 The audit log is never cut: every receipt stays, and can be verified.";
 
@@ -89,7 +89,7 @@ impl SetRetention {
         let days = |days: Option<u32>| days.map_or_else(|| "for ever".to_owned(), |days| counted(days, "day", "days"));
         let record = Record::new("retention")
             .with("calls", Cell::text(days(kept.receipts_days)))
-            .with("events", Cell::text(days(kept.events_days)))
+            .with("events", Cell::text(days(Some(kept.event_days()))))
             .with("snapshots", Cell::text(format!("{} days", kept.snapshot_days())))
             .with_some("snapshots take", kept.snapshot_bytes_max.map(|bytes| Cell::text(format!("{bytes} bytes at most"))))
             .with("audit log", Cell::text("for ever"));

@@ -51,7 +51,7 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     assert!(saved.stderr.contains("version 1 is in force"), "{saved:?}");
     // The same file changes nothing, and another one of the same name is a new version. YAML is as good as JSON.
     let same = owner.run(&["automation", "apply", "-f", &file]).ok();
-    assert!(same.stderr.contains("nothing has changed") && !same.stdout.contains("cs_hook_"), "{same:?}");
+    assert!(same.stderr.contains("version 1 stays in force") && !same.stdout.contains("cs_hook_"), "{same:?}");
     let yaml = "schema_version: '1.0'\nname: Tidy\ngoal: To be tidy\nplan:\n  - step_id: look\n    action: files.list\n";
     let yaml = written(&server, "tidy.yaml", yaml);
     let differs = owner.run(&["automation", "diff", "-f", &yaml]).ok();
@@ -172,11 +172,23 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     let proposed = service.run(&["automation", "apply", "-f", &file, "--json"]).ok().json();
     let draft = proposed["draft"]["id"].as_str().unwrap();
     assert_eq!(proposed["automation"], Value::Null);
-    service.run(&["automation", "draft", "save", draft, "--accept-flags"]).exits(5);
+    service.run(&["automation", "draft", "save", draft, "--accept", "/plan/0/action"]).exits(5);
     let shown = owner.run(&["automation", "draft", "show", draft]).ok();
     assert!(shown.stderr.contains("no_on_failure"), "{shown:?}");
     owner.run(&["automation", "draft", "save", draft]).exits(8);
-    owner.run(&["automation", "draft", "save", draft, "--accept-flags"]).ok();
+    let flags = owner.run(&["automation", "draft", "show", draft, "--json"]).ok().json()["flags"].clone();
+    let places: Vec<_> = flags.as_array().unwrap().iter().map(|flag| flag["pointer"].as_str().unwrap()).collect();
+    let accepting = |places: &[&str]| {
+        let mut words = vec!["automation", "draft", "save", draft];
+        words.extend(places.iter().flat_map(|place| ["--accept", *place]));
+        owner.run(&words)
+    };
+    let unread = places.last().unwrap();
+    let most: Vec<_> = places.iter().copied().filter(|place| place != unread).collect();
+    let left = accepting(&most);
+    assert!(left.stderr.contains(unread) && !most.iter().any(|place| left.stderr.contains(place)), "{left:?}");
+    left.exits(8);
+    accepting(&places).ok();
     assert_eq!(owner.run(&["automation", "draft", "list", "--json"]).ok().json()["items"], json!([]));
     owner.run(&["automation", "archive", "Tidy", "--yes"]).ok();
     let imported = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();

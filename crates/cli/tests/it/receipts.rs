@@ -345,7 +345,7 @@ fn receipts_are_filtered_an_action_is_summed_up_and_an_org_says_what_it_keeps() 
     assert_eq!(stats, json!({ "executed": 1, "success_rate": 1.0 }));
     assert!(owner.run(&["action", "stats", "files.list", "--since", "7d"]).ok().stdout.contains("calls\t1 succeeded\n"));
 
-    assert!(owner.run(&["org", "retention"]).ok().stdout.contains("calls\tfor ever\n"));
+    assert!(owner.run(&["org", "retention"]).ok().stdout.contains("calls\tfor ever\nevents\t7 days\n"));
     let set = owner.run(&["org", "retention", "--receipts-days", "180", "--events-days", "30", "--json"]).ok().json();
     assert_eq!(set, json!({ "receipts_days": 180, "events_days": 30 }));
     let set = owner.run(&["org", "retention", "--events-days", "default", "--json"]).ok().json();

@@ -147,6 +147,8 @@ pub struct Group {
     pub in_flight: u64,
     /// Events that were never claimed.
     pub behind: u64,
+    /// When the lowest event was published that the group has not acknowledged, if there is one.
+    pub waiting_since: Option<Timestamp>,
     /// Events that were dropped by retention before the group had them.
     pub lost: u64,
     /// When that happened last.

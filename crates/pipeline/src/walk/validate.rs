@@ -109,7 +109,7 @@ impl Walk {
         let session = &resolved.admitted.session;
         let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
         let canonical =
-            json::canonical(&resolved.admitted.request.call.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
+            json::canonical_exact(&resolved.admitted.request.call.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
         let digests = Digests {
             raw: resolved.admitted.entrance.raw().unwrap_or_else(|| key.digest("raw", canonical.as_bytes())),
             params: key.digest("params", canonical.as_bytes()),

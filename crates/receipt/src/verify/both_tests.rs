@@ -569,7 +569,7 @@ fn both_refuse_wrong_times_and_events() {
 }
 
 #[test]
-fn both_accept_that_the_oldest_events_are_gone_where_the_log_says_so() {
+fn both_accept_that_the_oldest_events_are_gone_as_the_log_says_or_by_default() {
     let kept = |retention: Value| vec![rule(OWNER, 10, json!({ "rule": "retention_set", "retention": retention }))];
     // The last entry comes so many days after the others.
     let without = |told: Vec<Told>, days: u64, events: &[u64]| {
@@ -589,11 +589,17 @@ fn both_accept_that_the_oldest_events_are_gone_where_the_log_says_so() {
     both_accept_bundle("the oldest are gone", &without(for_a_week(), 8, &[at::READ, at::WRITE]));
     both_refuse("one in the middle is gone", &without(for_a_week(), 8, &[at::WRITE]), at::WRITE);
     both_refuse("one is gone before its time", &without(for_a_week(), 6, &[at::READ]), at::READ);
-    let for_ever_again = then(kept(json!({ "events_days": 7 })), rule(OWNER, 11, json!({ "rule": "retention_set", "retention": {} })));
-    both_refuse("one is gone that was kept again", &without(for_ever_again, 8, &[at::READ]), at::READ);
+    // The default is written down nowhere.
+    let never_said = || vec![mode(OWNER, 10)];
+    both_accept_bundle("nobody said for how long", &without(never_said(), 8, &[at::READ]));
+    both_refuse("one is gone before its time by default", &without(never_said(), 6, &[at::READ]), at::READ);
+    let for_a_month = || kept(json!({ "events_days": 30 }));
+    both_refuse("one is gone that is kept for longer", &without(then(for_a_month(), mode(OWNER, 11)), 8, &[at::READ]), at::READ);
+    let by_default_again = then(for_a_month(), rule(OWNER, 11, json!({ "rule": "retention_set", "retention": {} })));
+    both_accept_bundle("the default holds again", &without(by_default_again, 8, &[at::READ]));
     both_accept_bundle("a rule that says so late", &without(kept(json!({ "events_days": 7 })), 8, &[at::READ]));
     let only_calls = then(kept(json!({ "receipts_days": 180 })), mode(OWNER, 11));
-    both_refuse("only calls are kept for a time", &without(only_calls, 8, &[at::READ]), at::READ);
+    both_accept_bundle("a rule that says nothing of events", &without(only_calls, 8, &[at::READ]));
     let by_member = [joined(ROBIN, Role::Member), vec![rule(ROBIN, 10, json!({ "rule": "retention_set", "retention": {} }))]];
     both_refuse_the_last("retention, by a member", by_member.concat());
 }

@@ -1,5 +1,5 @@
 //! Checks the events against the receipts. Events are not signed. So each receipt has one event, and no event says more than its receipt.
-//! If the log itself says that the org keeps its events for a time only, those of older receipts may be gone.
+//! An org keeps its events for a time only, as its log says, or by default. Those of older receipts may be gone.
 
 use super::{Class, Finding};
 use crate::body::{BatchBody, ReceiptBody};
@@ -50,7 +50,7 @@ impl Events {
 
     /// Events are forgotten by the retention in force, and counted back from the newest entry. So each entry allows that more of them are gone.
     pub(super) fn pass(&mut self, header: &Header) {
-        self.kept_from = self.kept_from.max(self.retention.events_from(header.at));
+        self.kept_from = self.kept_from.max(Some(self.retention.events_from(header.at)));
     }
 
     pub(super) fn expect(&mut self, header: &Header, receipt: &ReceiptBody) {

@@ -1,6 +1,6 @@
 //! Automations: saved definitions, their versions, their triggers and what those came to.
 
-use super::body::{OrEmpty, Strict};
+use super::body::{Exact, OrEmpty};
 use super::caller::Caller;
 use super::page::{Asked, PageQuery, page_request};
 use super::problem::{Refusal, mistake_view};
@@ -77,7 +77,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Strict(body): Strict<SaveAutomationRequest>,
+    Exact(body): Exact<SaveAutomationRequest>,
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
     let SaveAutomationRequest { space, definition, signing_secrets } = body;
     let space = automations::space_for(&app, &caller.principal, space.as_deref()).await?;
@@ -102,7 +102,7 @@ pub(super) async fn save(
     caller: Caller,
     Path(automation): Path<String>,
     headers: HeaderMap,
-    Strict(body): Strict<SaveAutomationRequest>,
+    Exact(body): Exact<SaveAutomationRequest>,
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
     let expected = expected(&headers)?;
     let (saved, space) = automations::visible(&app, &caller.principal, &automation).await?;
@@ -155,7 +155,7 @@ fn etag(digest: Digest) -> HeaderMap {
 pub(super) async fn validate(
     State(app): State<App>,
     caller: Caller,
-    Strict(body): Strict<DefinitionRequest>,
+    Exact(body): Exact<DefinitionRequest>,
 ) -> Result<Json<ValidDefinitionResponse>, Refusal> {
     let space = automations::space_for(&app, &caller.principal, body.space.as_deref()).await?;
     let Checked { read, facts, .. } = automations::check(&app, &caller.principal, &space, None, &body.definition).await?;
@@ -169,7 +169,7 @@ pub(super) async fn validate(
 pub(super) async fn dry_run(
     State(app): State<App>,
     caller: Caller,
-    Strict(body): Strict<DefinitionRequest>,
+    Exact(body): Exact<DefinitionRequest>,
 ) -> Result<Json<PlanView>, Refusal> {
     let space = automations::space_for(&app, &caller.principal, body.space.as_deref()).await?;
     let checked = automations::check(&app, &caller.principal, &space, None, &body.definition).await?;
@@ -230,7 +230,7 @@ pub(super) async fn diff(
     State(app): State<App>,
     caller: Caller,
     Path(automation): Path<String>,
-    Strict(body): Strict<DefinitionRequest>,
+    Exact(body): Exact<DefinitionRequest>,
 ) -> Result<Json<DefinitionDiffView>, Refusal> {
     let (saved, changes) = automations::diff(&app, &caller.principal, &automation, &body.definition).await?;
     let change = |change: definition::Change| DefinitionChangeView { pointer: change.pointer, before: change.before, after: change.after };
@@ -313,7 +313,7 @@ pub(super) async fn export(
 pub(super) async fn import(
     State(app): State<App>,
     caller: Caller,
-    Strict(body): Strict<DefinitionRequest>,
+    Exact(body): Exact<DefinitionRequest>,
 ) -> Result<(StatusCode, Json<DraftView>), Refusal> {
     let space = automations::space_for(&app, &caller.principal, body.space.as_deref()).await?;
     let (draft, flags) = drafts::import(&app, &caller.principal, &space, &body.definition).await?;

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// A JSON body; absent or malformed is an error.
 pub(super) struct Strict<T>(pub(super) T);
 
+/// A JSON body that keeps every digit of 64-bit integers, for what is not signed as it is.
+pub(super) struct Exact<T>(pub(super) T);
+
 /// A JSON body that holds a package's files.
 pub(super) struct Large<T>(pub(super) T);
 
@@ -25,7 +28,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Strict<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        strict(request, BODY_BYTES_MAX).await.map(Self)
+        read_as(request, BODY_BYTES_MAX, parse).await.map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Exact<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        read_as(request, BODY_BYTES_MAX, parse_exact).await.map(Self)
     }
 }
 
@@ -33,11 +44,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Large<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        strict(request, PACKAGE_BODY_BYTES_MAX).await.map(Self)
+        read_as(request, PACKAGE_BODY_BYTES_MAX, parse).await.map(Self)
     }
 }
 
-async fn strict<T: DeserializeOwned>(request: Request, bytes_max: usize) -> Result<T, Refusal> {
+async fn read_as<T: DeserializeOwned>(
+    request: Request,
+    bytes_max: usize,
+    parse: fn(&[u8]) -> Result<Value, Refusal>,
+) -> Result<T, Refusal> {
     let typed = is_json(request.headers());
     let bytes = read(request.into_body(), bytes_max).await?;
     if !typed {
@@ -84,6 +99,10 @@ pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal>
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
     countersign_core::json::parse_strict(bytes).map_err(|error| malformed(&error))
+}
+
+pub(super) fn parse_exact(bytes: &[u8]) -> Result<Value, Refusal> {
+    countersign_core::json::parse_exact(bytes).map_err(|error| malformed(&error))
 }
 
 pub(super) fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {

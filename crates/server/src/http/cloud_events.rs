@@ -1,6 +1,6 @@
 //! CloudEvents 1.0 over HTTP, in its three modes: one event as a JSON document, several of them as a list, and one whose attributes are headers.
 
-use super::body::{parse, shape};
+use super::body::{parse, parse_exact, shape};
 use super::problem::Refusal;
 use api::Code;
 use api::compat::is_decision;
@@ -25,25 +25,29 @@ pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Sent, Refusal> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "application/cloudevents-batch+json" => list(parse(body)?),
-        "application/cloudevents+json" => one(parse(body)?),
+        "application/cloudevents-batch+json" => list(parse_exact(body)?),
+        "application/cloudevents+json" => one(parse_exact(body)?, body),
         // The attributes are headers, and the body is the data.
         _ if headers.contains_key("ce-specversion") => {
             if !body.is_empty() && kind != "application/json" && !(kind.starts_with("application/") && kind.ends_with("+json")) {
                 return Err(Refusal::new(Code::UnsupportedMediaType, "the data of an event must be JSON"));
             }
-            one(of_headers(headers, if body.is_empty() { None } else { Some(parse(body)?) })?)
+            one(of_headers(headers, if body.is_empty() { None } else { Some(parse_exact(body)?) })?, body)
         }
         "application/json" => {
-            let sent = parse(body)?;
-            if sent.is_array() { list(sent) } else { one(sent) }
+            let sent = parse_exact(body)?;
+            if sent.is_array() { list(sent) } else { one(sent, body) }
         }
         _ => Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON, or an event must have its attributes in `ce-` headers")),
     }
 }
 
-fn one(event: Value) -> Result<Sent, Refusal> {
+fn one(event: Value, body: &Bytes) -> Result<Sent, Refusal> {
     if event["type"].as_str().is_some_and(is_decision) {
+        // It becomes a call, which is signed.
+        if !body.is_empty() {
+            parse(body)?;
+        }
         return shape(event).map(|decision| Sent::Decision(Box::new(decision)));
     }
     shape(event).map(|event| Sent::Events(vec![event]))
@@ -143,6 +147,8 @@ mod tests {
         }
         let decision = r#"{"type":"action.decision","data":{"tool_id":"files.list","params":{}}}"#;
         assert!(matches!(sent(&json, decision), Ok(Sent::Decision(_))));
+        let large = decision.replace("{}", r#"{"n":9007199254740993}"#);
+        assert_eq!(sent(&json, &large).unwrap_err(), Code::MalformedJson, "a call is signed");
         assert_eq!(sent(&json, &format!("[{decision}]")).unwrap_err(), Code::InvalidRequest);
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(draft): Pa
     Ok(Json(DraftView::new(found, views(flags))))
 }
 
-/// Saves a draft. Only a person does that, and says that they have read its flags.
+/// Saves a draft. Only a person does that, who has read each of its flags, and names the places of those.
 #[utoipa::path(operation_id = "automation_drafts_save", post, path = "/api/v1/automation-drafts/{draft}/save", tag = "automations", params(("draft" = String, Path)),
     request_body = SaveDraftRequest,
     responses((status = 200, body = SavedAutomationResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -39,7 +39,7 @@ pub(super) async fn save(
     Path(draft): Path<String>,
     OrEmpty(body): OrEmpty<SaveDraftRequest>,
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
-    let (applied, warnings) = drafts::save(&app, &caller.principal, &draft, body.accept_flags, &body.signing_secrets).await?;
+    let (applied, warnings) = drafts::save(&app, &caller.principal, &draft, &body.accept, &body.signing_secrets).await?;
     told(&app, applied, warnings, StatusCode::OK).await
 }
 

@@ -134,15 +134,16 @@ pub(super) async fn replay(
     Path(group): Path<String>,
     Strict(body): Strict<ReplayGroupRequest>,
 ) -> Result<Json<ReplayGroupResponse>, Refusal> {
+    let has_new_ids = body.new_ids;
     let again = match body {
-        ReplayGroupRequest { from: Some(position), since: None, dead_letters: false } => Again::From(position),
-        ReplayGroupRequest { from: None, since: Some(text), dead_letters: false } => Again::Since(moment(&app, "since", &text)?),
-        ReplayGroupRequest { from: None, since: None, dead_letters: true } => Again::DeadLetters,
+        ReplayGroupRequest { from: Some(position), since: None, dead_letters: false, .. } => Again::From(position),
+        ReplayGroupRequest { from: None, since: Some(text), dead_letters: false, .. } => Again::Since(moment(&app, "since", &text)?),
+        ReplayGroupRequest { from: None, since: None, dead_letters: true, .. } => Again::DeadLetters,
         ReplayGroupRequest { .. } => {
             return Err(Refusal::new(Code::InvalidRequest, "say one of `from`, `since` and `dead_letters`"));
         }
     };
-    Ok(Json(ReplayGroupResponse { replayed: events::replay(&app, &caller.principal, &group, again).await? }))
+    Ok(Json(ReplayGroupResponse { replayed: events::replay(&app, &caller.principal, &group, again, has_new_ids).await? }))
 }
 
 /// `42.7`: the position of the event and the token of the claim.

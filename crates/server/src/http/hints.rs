@@ -81,7 +81,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::IdempotencyConflict => "use a new key for a new call",
         Code::IdempotencyKeyReused => "use a new key for a new request",
         Code::DefinitionInvalid => "each of `mistakes` says what to try; the form of a definition is at `GET /api/v1/schemas/automation`",
-        Code::DraftFlags => "read each of `mistakes`; then save it with `\"accept_flags\": true`, which says that you did",
+        Code::DraftFlags => "read each of `mistakes`; then save it with their places in `accept`, such as `[\"/plan/0/action\"]`",
         Code::InputsInvalid => "see what the definition asks for in `inputs`: `GET /api/v1/automations/{automation}`",
         Code::SignatureInvalid => "sign `id.timestamp.body` with the secret that the webhook names, as Standard Webhooks specifies it",
         Code::SaveNeedsPerson => "a person saves the draft with `POST /api/v1/automation-drafts/{draft}/save`",

@@ -19,7 +19,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<
 }
 
 /// Sets how long the org keeps calls, events and snapshots; it replaces what was set before. What is absent is kept as it is by default:
-/// calls and events for ever, snapshots for 180 days.
+/// calls for ever, events for 7 days, snapshots for 180.
 #[utoipa::path(operation_id = "retention_set", put, path = "/api/v1/retention", tag = "orgs", request_body = Retention,
     responses((status = 200, body = Retention), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(State(app): State<App>, caller: Caller, Strict(body): Strict<Retention>) -> Result<Json<Retention>, Refusal> {

@@ -1,6 +1,7 @@
 //! Automations: saved definitions, their versions and their triggers. A person saves; whoever else proposes a definition makes a draft of it.
 
 mod facts;
+mod regexes;
 pub(crate) mod rights;
 
 pub(crate) use facts::{Checked, check};
@@ -9,7 +10,7 @@ use super::{Error, spaces};
 use crate::App;
 use crate::notify::webhook;
 use automation::Mistake;
-use automation::definition::{self, Change, Kind, Read, Signature};
+use automation::definition::{self, Change, Definition, Facts, Kind, Read, Signature};
 use automation::schedule::Schedule;
 use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, Trigger, TriggerType};
 use countersign_core::json::canonical_digits;
@@ -167,7 +168,7 @@ pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Pr
     let id = proposed.automation.map(|automation| &automation.id);
     let Checked { read, facts, .. } = check(app, by, space, id, proposed.definition).await?;
     let Some(person) = rights::person(by) else {
-        let flags = definition::review(&read.definition, &facts);
+        let flags = flags(&read.definition, &facts);
         // Whoever may not list automations does not know which one has the name.
         let named = match id {
             Some(id) => Some(id.clone()),
@@ -194,6 +195,14 @@ pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Pr
     };
     app.engine().automations_changed();
     Ok((saved, read.warnings))
+}
+
+/// What a person reads before they save what somebody else wrote: what is worth checking, and each template. The same definition and the same
+/// facts have the same flags, so that one that was read stays read.
+pub(crate) fn flags(definition: &Definition, facts: &Facts) -> Vec<Mistake> {
+    let mut flags = definition::review(definition, facts);
+    flags.extend(definition::templates(definition));
+    flags
 }
 
 /// What is stored of the triggers of a definition.

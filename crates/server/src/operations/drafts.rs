@@ -5,7 +5,6 @@ use super::automations::{self, Applied, Checked, Proposed};
 use super::{Error, sight};
 use crate::App;
 use automation::Mistake;
-use automation::definition;
 use countersign_core::automation::{Automation, Draft};
 use countersign_core::ports::Automations;
 use countersign_core::{DraftId, Principal, Space};
@@ -23,7 +22,7 @@ pub(crate) async fn find(app: &App, by: &Principal, text: &str) -> Result<(Draft
     let (draft, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Read, &space).await?;
     let flags = match automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await {
-        Ok(Checked { read, facts, .. }) => definition::review(&read.definition, &facts),
+        Ok(Checked { read, facts, .. }) => automations::flags(&read.definition, &facts),
         // An action has gone since: that is worth knowing too.
         Err(Error::Definition { mistakes }) => mistakes,
         Err(error) => return Err(error),
@@ -43,26 +42,27 @@ async fn visible(app: &App, by: &Principal, text: &str) -> Result<(Draft, Space)
 pub(crate) async fn import(app: &App, by: &Principal, space: &Space, written: &Value) -> Result<(Draft, Vec<Mistake>), Error> {
     rights::must_have(app, by, Right::Write, space).await?;
     let Checked { read, facts, .. } = automations::check(app, by, space, None, written).await?;
-    let flags = definition::review(&read.definition, &facts);
+    let flags = automations::flags(&read.definition, &facts);
     let draft = app.store().add_draft(&by.org, &space.id, None, read.normalised, &by.id).await?;
     Ok((draft, flags))
 }
 
-/// Saves a draft for a person, who has read its flags if it has any. It is checked again, because a day may have passed.
+/// Saves a draft for a person, who has read its flags, and names the place of each. It is checked again, because a day may have passed.
 pub(crate) async fn save(
     app: &App,
     by: &Principal,
     text: &str,
-    accept_flags: bool,
+    accept: &[String],
     signing_secrets: &BTreeMap<String, String>,
 ) -> Result<(Applied, Vec<Mistake>), Error> {
     let (draft, space) = visible(app, by, text).await?;
     rights::must_save(app, by, &space).await?;
     let saved = saved_before(app, &draft).await?;
     let Checked { read, facts, .. } = automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await?;
-    let flags = definition::review(&read.definition, &facts);
-    if !accept_flags && !flags.is_empty() {
-        return Err(Error::DraftFlags { draft: draft.id, flags });
+    let mut unread = automations::flags(&read.definition, &facts);
+    unread.retain(|flag| !accept.contains(&flag.pointer));
+    if !unread.is_empty() {
+        return Err(Error::DraftFlags { draft: draft.id, flags: unread });
     }
     let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets, expected: None };
     let applied = automations::apply(app, by, &space, proposed).await?;

@@ -301,12 +301,16 @@ pub(crate) async fn reset(app: &App, by: &Principal, name: &str, to: Start) -> R
     app.store().move_event_group(&by.org, &group, to, Move::Reset, &by.id).await?.ok_or_else(missing)
 }
 
-/// Gives a group events once more. Returns how many.
-pub(crate) async fn replay(app: &App, by: &Principal, name: &str, again: Again) -> Result<u64, Error> {
+/// Gives a group events once more, as they are or under new ids. Returns how many.
+pub(crate) async fn replay(app: &App, by: &Principal, name: &str, again: Again, has_new_ids: bool) -> Result<u64, Error> {
     must(by, Permission::ManagePolicy)?;
     let missing = || Error::not_found("event group", name);
     let group = GroupName::parse(name).ok_or_else(missing)?;
     app.store().find_event_group(&by.org, &group).await?.ok_or_else(missing)?;
+    if has_new_ids && (!group.is_ours() || matches!(again, Again::DeadLetters)) {
+        let message = "`new_ids` is for group `automations`, and not for dead letters: other consumers know an event by its source and id";
+        return Err(Error::invalid(message));
+    }
     let position = match again {
         Again::DeadLetters => return Ok(app.store().retry_dead_events(&by.org, Some(&group), None).await?),
         Again::From(position) if position > 0 => position,
@@ -316,8 +320,14 @@ pub(crate) async fn replay(app: &App, by: &Principal, name: &str, again: Again) 
             None => return Ok(0),
         },
     };
-    let moved = app.store().move_event_group(&by.org, &group, Start::At(position), Move::Replay, &by.id).await?;
-    Ok(moved.ok_or_else(missing)?.behind)
+    let newest = app.store().newest_event(&by.org).await?;
+    let how = if has_new_ids { Move::ReplayAnew } else { Move::Replay };
+    let moved = app.store().move_event_group(&by.org, &group, Start::At(position), how, &by.id).await?.ok_or_else(missing)?;
+    if !has_new_ids {
+        return Ok(moved.behind);
+    }
+    let first = position.max(app.store().oldest_event(&by.org).await?);
+    Ok(u64::try_from(newest - first + 1).unwrap_or_default())
 }
 
 /// Removes a group, with all that it has not acknowledged.

@@ -31,7 +31,7 @@ pub(crate) struct Request<'a> {
 
 pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> Result<Answered, Error> {
     let trigger = authenticated(app, automation, &request).await?;
-    let mut payload = json::parse_strict(request.body).map_err(Error::Json)?;
+    let mut payload = json::parse_exact(request.body).map_err(Error::Json)?;
     let own = payload.as_object_mut().and_then(|members| members.shift_remove(KEY_MEMBER));
     let own = match own {
         None => None,

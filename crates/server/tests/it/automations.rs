@@ -27,6 +27,7 @@ on_sqlite!(
     a_run_is_cancelled_and_run_again_from_a_step,
     an_automation_of_a_hidden_space_does_not_exist,
     a_definition_travels_as_a_draft,
+    a_space_has_few_regexes_that_run_for_every_event,
 );
 
 /// The example key of the specification.
@@ -150,12 +151,23 @@ async fn a_service_proposes_and_a_person_saves(kind: Kind) {
     let draft = proposed.body["draft"]["id"].as_str().unwrap().to_owned();
     assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]), "a draft is no automation");
     let path = format!("/api/v1/automation-drafts/{draft}");
-    service.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.problem(403, "save_needs_person");
-    // Whoever saves it has read what is worth checking.
+    service.post(&format!("{path}/save"), json!({ "accept": [] })).await.problem(403, "save_needs_person");
+    // Whoever saves it has read what is worth checking, and each template.
     let unread = server.owner.post(&format!("{path}/save"), json!({})).await;
     unread.problem(422, "draft_flags");
-    assert!(unread.body["mistakes"].as_array().unwrap().iter().any(|flag| flag["code"] == "no_on_failure"), "{unread:?}");
-    let saved = server.owner.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.ok();
+    let flags = unread.body["mistakes"].as_array().unwrap();
+    assert!(flags.iter().any(|flag| flag["code"] == "no_on_failure"), "{unread:?}");
+    let template = "/plan/1/config/text";
+    assert!(flags.iter().any(|flag| flag["code"] == "template_unread" && flag["pointer"] == template), "{unread:?}");
+    assert_eq!(server.owner.get(&path).await.ok()["flags"], unread.body["mistakes"], "the same flags every time");
+    let places: Vec<_> = flags.iter().map(|flag| flag["pointer"].clone()).collect();
+    let most: Vec<_> = places.iter().filter(|place| *place != template).collect();
+    let left = server.owner.post(&format!("{path}/save"), json!({ "accept": most })).await;
+    left.problem(422, "draft_flags");
+    let left: Vec<_> = left.body["mistakes"].as_array().unwrap().iter().map(|flag| flag["pointer"].clone()).collect();
+    assert_eq!(left, [template], "each is accepted by itself");
+    server.owner.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.problem(400, "invalid_request");
+    let saved = server.owner.post(&format!("{path}/save"), json!({ "accept": places })).await.ok();
     let id = id_of(&saved);
     server.owner.get(&path).await.problem(404, "not_found");
     // A new version by a service is a draft of that automation.
@@ -334,7 +346,7 @@ fn signature(id: &str, seconds: i64, body: &str) -> String {
 async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     let server = TestServer::start(kind).await;
     let hook = json!([{ "trigger_id": "hook", "type": "webhook", "config": { "signature": "standard_webhooks" } }]);
-    let definition = with_triggers(hook);
+    let definition = with_triggers(hook.clone());
     let unnamed = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await;
     unnamed.problem(422, "definition_invalid");
     assert_eq!(unnamed.body["mistakes"][0]["code"], "signing_secret_missing");
@@ -367,6 +379,25 @@ async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     fire(&server, &id, &[("authorization", &bearer)], body).await.problem(401, "signature_invalid");
     let absent = "aut_00000000000000000000000000";
     fire(&server, absent, &[("webhook-signature", "v1,AAAA")], body).await.problem(401, "signature_invalid");
+
+    // Another secret is no new version, and counts at once.
+    let other = format!("whsec_{}", STANDARD.encode([7; 32]));
+    server.owner.send(Method::PUT, "/api/v1/secrets/new-key", Some(json!({ "value": other }))).await.ok();
+    let path = format!("{}/api/v1/automations/{id}", server.url);
+    let resign = async |secret: &str| {
+        let request = server.owner.http.put(&path).bearer_auth(&server.owner.token).header("if-match", "*");
+        let body = json!({ "definition": with_triggers(hook.clone()), "signing_secrets": { "hook": secret } });
+        Answer::of(request.json(&body).send().await.unwrap()).await.ok()
+    };
+    let rules = server.rules().await.len();
+    assert_eq!(resign("ci-key").await["automation"]["triggers"][0]["signed_by"], "ci-key");
+    assert_eq!(server.rules().await.len(), rules, "what is so already is not said again");
+    let resigned = resign("new-key").await;
+    assert_eq!((&resigned["is_new_version"], &resigned["automation"]["version"]), (&json!(false), &json!(1)), "{resigned:#}");
+    assert_eq!(resigned["automation"]["triggers"][0]["signed_by"], "new-key");
+    assert_eq!(server.rules().await.len(), rules + 1, "whoever changed it is in the log");
+    send("msg_3", now, &signature("msg_3", now, body), body).await.problem(401, "signature_invalid");
+    server.owner.send(Method::DELETE, "/api/v1/secrets/ci-key", None).await.ok();
 }
 
 async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind) {
@@ -480,4 +511,32 @@ async fn a_definition_travels_as_a_draft(kind: Kind) {
     assert_eq!(server.owner.get(&path).await.ok()["flags"], draft.body["flags"]);
     server.owner.send(Method::DELETE, &path, None).await.ok();
     server.owner.send(Method::DELETE, &path, None).await.problem(404, "not_found");
+}
+
+async fn a_space_has_few_regexes_that_run_for_every_event(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let costly = |name: &str, triggers: usize, event_type: &str| {
+        let filters = json!({ "data.a": { "regex": "[a-z]+" }, "data.b": { "regex": "[a-z]+" }, "data.c": { "regex": "[a-z]+" }, "data.d": { "regex": "[a-z]+" } });
+        let trigger = |_| json!({ "type": "event", "config": { "event_type": event_type, "filters": filters } });
+        let mut definition = with_triggers((0..triggers).map(trigger).collect());
+        definition["name"] = json!(name);
+        definition
+    };
+    saved(&server.owner, costly("first", 10, "drive.file_added")).await;
+    saved(&server.owner, costly("second", 10, "drive.file_added")).await;
+    let third = id_of(&saved(&server.owner, costly("third", 5, "drive.file_added")).await);
+    let one_more = |event_type: &str| json!({ "definition": costly("one more", 1, event_type) });
+    for met in ["drive.file_added", "drive.*"] {
+        let refused = server.owner.post("/api/v1/automations", one_more(met)).await;
+        assert_eq!(
+            (&refused.body["mistakes"][0]["code"], &refused.body["mistakes"][0]["pointer"]),
+            (&json!("filter_too_complex"), &json!("/triggers/0/config/filters")),
+            "{refused:?}"
+        );
+        refused.problem(422, "definition_invalid");
+    }
+    saved(&server.owner, costly("another type", 1, "mail.received")).await;
+    // What does not fire does not run either.
+    server.owner.post(&format!("/api/v1/automations/{third}/pause"), json!({})).await.ok();
+    saved(&server.owner, costly("one more", 1, "drive.file_added")).await;
 }

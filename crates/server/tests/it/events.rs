@@ -19,6 +19,8 @@ on_sqlite!(
     an_event_of_a_closed_space_is_for_those_it_exists_for,
     every_type_is_described,
     a_group_is_moved_by_who_manages_policy,
+    a_filter_is_tried_on_the_latest_events,
+    how_far_a_group_is_behind_is_a_metric,
 );
 
 fn event(id: &str) -> Value {
@@ -277,4 +279,84 @@ async fn a_group_is_moved_by_who_manages_policy(kind: Kind) {
     assert_eq!(owner.get("/api/v1/event-groups").await.ok()["items"][0]["name"], "billing");
     assert_eq!(owner.send(Method::DELETE, "/api/v1/event-groups/billing", None).await.status, 204);
     owner.get("/api/v1/event-groups/billing").await.problem(404, "not_found");
+}
+
+async fn a_filter_is_tried_on_the_latest_events(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let owner = &server.owner;
+    let sized = |id: &str, size: u64, space: Option<&str>| {
+        let mut event = event(id);
+        event["data"]["size"] = json!(size);
+        if let Some(space) = space {
+            event["spaceid"] = json!(space);
+        }
+        event
+    };
+    owner.post("/api/v1/spaces", json!({ "name": "side" })).await.ok();
+    let events = json!([sized("a", 3, Some("main")), sized("b", 9, Some("main")), sized("c", 9, Some("side")), sized("d", 9, None)]);
+    owner.post("/api/v1/events", events).await.ok();
+    let test = async |body: Value| owner.post("/api/v1/filters/test", body).await;
+    let filters = json!({ "data.size": { "gt": 5 }, "subject": { "not_equals": "c" } });
+    let tried = test(json!({ "event_type": "drive.file_added", "filters": filters })).await.ok();
+    let told: Vec<_> = tried["events"].as_array().unwrap().iter().map(|one| (&one["subject"], &one["matches"], &one["unmet"])).collect();
+    let (yes, no, none) = (json!(true), json!(false), json!([]));
+    let expected = [
+        (&json!("d"), &yes, &none),
+        (&json!("c"), &no, &json!(["subject"])),
+        (&json!("b"), &yes, &none),
+        (&json!("a"), &no, &json!(["data.size"])),
+    ];
+    assert_eq!((told.as_slice(), &tried["matching"]), (expected.as_slice(), &json!(2)), "{tried:#}");
+    assert_eq!((&tried["events"][0]["id"], &tried["events"][0]["type"]), (&json!("d"), &json!("drive.file_added")));
+    let subjects = |tried: &Value| -> Vec<String> {
+        tried["events"].as_array().unwrap().iter().map(|one| one["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    // A trigger hears of its type and of its space.
+    assert_eq!(subjects(&test(json!({ "event_type": "drive.*", "space": "main" })).await.ok()), ["b", "a"]);
+    assert_eq!(subjects(&test(json!({ "event_type": "drive" })).await.ok()), [""; 0]);
+    assert_eq!(subjects(&test(json!({ "event_type": "drive.file_added", "limit": 1 })).await.ok()), ["d"]);
+    let wrong = test(json!({ "event_type": "drive.*", "filters": { "data.size": { "above": 5 } } })).await;
+    wrong.problem(422, "definition_invalid");
+    for wrong in [json!({ "event_type": "" }), json!({ "event_type": "x", "limit": 101 }), json!({ "event_type": "x", "filter": {} })] {
+        test(wrong).await.problem(400, "invalid_request");
+    }
+    test(json!({ "event_type": "x", "space": "absent" })).await.problem(404, "not_found");
+    // Of what is hidden from somebody they learn nothing.
+    let robin = owner.person("robin", "viewer").await;
+    let space = owner.get("/api/v1/spaces/side").await.ok()["id"].as_str().unwrap().to_owned();
+    let user = owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let seen = robin.post("/api/v1/filters/test", json!({ "event_type": "drive.file_added" })).await.ok();
+    assert_eq!(subjects(&seen), ["d", "b", "a"]);
+}
+
+async fn how_far_a_group_is_behind_is_a_metric(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let owner = &server.owner;
+    let mut lags = server::Lags::default();
+    // Events, and minutes since the oldest of them.
+    let mut measured = async || {
+        server::measure(&server.store, &mut lags).await.unwrap();
+        let text = owner.get("/metrics").await.body.as_str().unwrap().to_owned();
+        let of = |name: &str| {
+            let begin = format!("countersign_event_group_{name}{{group=\"lagging\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(begin.as_str())).unwrap().parse::<f64>().unwrap()
+        };
+        (of("behind") as u64, (of("behind_seconds") / 60.0).round() as u64)
+    };
+    let made = make_group(owner, "lagging", json!({})).await;
+    assert_eq!((&made["waiting_since"], measured().await), (&Value::Null, (0, 0)));
+    owner.post("/api/v1/events", json!([event("a"), event("b")])).await.ok();
+    server.clock.advance_seconds(120);
+    assert_eq!(measured().await, (2, 2));
+    let claimed = claim(owner, "lagging").await;
+    assert_eq!(measured().await, (2, 2), "what is claimed is not done");
+    let ack = async |claim: &str| owner.post("/api/v1/event-groups/lagging/ack", json!({ "claims": [claim] })).await.ok();
+    ack(&claimed[0].1).await;
+    assert_eq!(measured().await, (1, 2));
+    ack(&claimed[1].1).await;
+    assert_eq!(measured().await, (0, 0));
+    owner.post("/api/v1/events", json!([event("c")])).await.ok();
+    assert_eq!(owner.send(Method::DELETE, "/api/v1/event-groups/lagging", None).await.status, 204);
+    assert_eq!(measured().await, (0, 0), "a group that is gone is not behind");
 }

@@ -79,10 +79,10 @@ async fn while_the_store_is_away_gauges_keep_their_values() {
         let text = server.owner.get("/metrics").await.body;
         text.as_str().unwrap().lines().any(|line| line == "countersign_pending 1")
     };
-    server::measure(&server.store).await.unwrap();
+    server::measure(&server.store, &mut server::Lags::default()).await.unwrap();
     assert!(shows_one().await);
     cuttable.proxy.cut();
-    server::measure(&server.store).await.unwrap_err();
+    server::measure(&server.store, &mut server::Lags::default()).await.unwrap_err();
     assert!(shows_one().await);
 }
 

@@ -21,11 +21,13 @@ on_both_engines!(
     a_cancel_does_not_wait_for_the_step,
     budget_never_crossed,
     events_that_come_together_start_one_run,
+    a_replay_starts_nothing_twice_unless_under_new_ids,
 );
 
 on_sqlite!(
     same_key_replays,
     same_key_other_body_422,
+    numbers_and_keys_exact,
     edit_while_running,
     schedule_edit_disable_enable,
     self_trigger_refused,
@@ -217,6 +219,73 @@ async fn events_that_come_together_start_one_run(kind: Kind) {
     assert!(reasons.len() == 2 && reasons.contains(&"on_time") && reasons.contains(&"batched"), "{firings:#}");
 }
 
+/// The runs of an automation once there are so many.
+async fn runs_of(server: &TestServer, id: &str, count: usize) -> Vec<Value> {
+    let mut runs = Vec::new();
+    for _ in 0..200 {
+        runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().clone();
+        if runs.len() >= count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(runs.len(), count, "{runs:#?}");
+    runs
+}
+
+async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    let mapping = json!({ "again": "$.replay_of" });
+    definition["triggers"] = json!([{ "type": "event", "config": { "event_type": "drive.file_added", "input_mapping": mapping } }]);
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false,
+        "properties": { "again": { "type": "string", "default": "no" } } } });
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let first = id_of(&saved(&server.owner, definition.clone()).await);
+    let space = server.main_space().await;
+    let publish = async |id: &str| {
+        let event = json!({ "specversion": "1.0", "id": id, "source": "/drive", "type": "drive.file_added", "spaceid": space, "data": {} });
+        let published = server.owner.post("/api/v1/events", json!([event])).await.ok();
+        published["events"][0]["cursor"].as_str().unwrap().parse::<i64>().unwrap()
+    };
+    let path = "/api/v1/event-groups/automations/replay";
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let from = publish("a").await;
+    runs_of(&server, &first, 1).await;
+    server.owner.post(path, json!({ "from": from })).await.ok();
+    // Whatever the replay starts is started before this.
+    publish("b").await;
+    runs_of(&server, &first, 2).await;
+
+    // What was saved since gets them, though no further event comes.
+    definition["name"] = json!("Saved since");
+    let second = id_of(&saved(&server.owner, definition).await);
+    server.owner.post(path, json!({ "from": from })).await.ok();
+    runs_of(&server, &second, 2).await;
+    runs_of(&server, &first, 2).await;
+
+    let replayed = server.owner.post(path, json!({ "from": from, "new_ids": true })).await.ok();
+    assert!(replayed["replayed"].as_u64().unwrap() > 2, "{replayed}");
+    for id in [&first, &second] {
+        let runs = runs_of(&server, id, 4).await;
+        let mut again = Vec::new();
+        for run in &runs {
+            again.push(ended(&server.owner, run["id"].as_str().unwrap()).await["inputs"]["again"].as_str().unwrap().to_owned());
+        }
+        again.sort();
+        assert_eq!(again, ["a", "b", "no", "no"], "what they replay");
+    }
+    for wrong in [json!({ "dead_letters": true, "new_ids": true }), json!({ "new_ids": true })] {
+        server.owner.post(path, wrong).await.problem(400, "invalid_request");
+    }
+    server.owner.send(Method::PUT, "/api/v1/event-groups/billing", Some(json!({}))).await.ok();
+    let other = "/api/v1/event-groups/billing/replay";
+    server.owner.post(other, json!({ "from": from, "new_ids": true })).await.problem(400, "invalid_request");
+}
+
 async fn hooked(server: &TestServer) -> (String, String) {
     let mut definition = with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]));
     definition["plan"].as_array_mut().unwrap().truncate(1);
@@ -243,6 +312,66 @@ async fn same_key_other_body_422(kind: Kind) {
     let headers = [("authorization", bearer.as_str()), ("idempotency-key", "k1")];
     assert_eq!(fire(&server, &id, &headers, r#"{"text": "a"}"#).await.status, 202);
     fire(&server, &id, &headers, r#"{"text": "b"}"#).await.problem(422, "idempotency_key_reused");
+}
+
+/// Two integers that are one double stay two: in events, webhooks and definitions.
+async fn numbers_and_keys_exact(kind: Kind) {
+    const LARGE: u64 = 9_007_199_254_740_993;
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let owner = &server.owner;
+    let event = |n: u64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(), "data": { "n": n } });
+    let published = owner.post("/api/v1/events", json!([event(LARGE), event(LARGE - 1)])).await.ok();
+    let position = published["events"][0]["cursor"].as_str().unwrap();
+    assert_eq!(owner.get(&format!("/api/v1/events/{position}")).await.ok()["data"]["n"], LARGE);
+    let tried = owner.post("/api/v1/filters/test", json!({ "event_type": "drive.*", "filters": { "data.n": LARGE } })).await.ok();
+    assert_eq!((&tried["matching"], &tried["events"][1]["matches"]), (&json!(1), &json!(true)), "{tried:#}");
+
+    let hooked = async |config: Value| {
+        let mut definition = plan(&["fake.read"]);
+        definition["triggers"] = json!([{ "trigger_id": "hook", "type": "webhook" }]);
+        let schema = json!({ "type": "object", "additionalProperties": false, "properties": { "n": { "type": "integer" } } });
+        definition["inputs"] = json!({ "schema": schema });
+        definition["plan"][0]["config"] = config;
+        let made = saved(owner, definition).await;
+        (id_of(&made), format!("Bearer {}", made["tokens"][0]["token"].as_str().unwrap()))
+    };
+    let (id, bearer) = hooked(json!({ "text": "number {{ inputs.n }}" })).await;
+    let keyed = [("authorization", bearer.as_str()), ("idempotency-key", "k1")];
+    let first = fire(&server, &id, &keyed, &format!(r#"{{"n": {LARGE}}}"#)).await;
+    assert_eq!(first.status, 202, "{first:?}");
+    fire(&server, &id, &keyed, &format!(r#"{{"n": {}}}"#, LARGE - 1)).await.problem(422, "idempotency_key_reused");
+    let shown = ended(owner, first.body["run_id"].as_str().unwrap()).await;
+    assert_eq!((&shown["inputs"]["n"], &shown["status"]), (&json!(LARGE), &json!("succeeded")), "{shown:#}");
+    assert_eq!(server.source.calls()[0].params["text"], format!("number {LARGE}"));
+    // As a number it would change when the call is signed, so no such call is made.
+    let (signed, its_bearer) = hooked(json!({ "n": "{{ inputs.n }}" })).await;
+    let fired = fire(&server, &signed, &[("authorization", its_bearer.as_str())], &format!(r#"{{"n": {LARGE}}}"#)).await;
+    let shown = ended(owner, fired.body["run_id"].as_str().unwrap()).await;
+    assert_eq!((&shown["status"], server.source.calls().len()), (&json!("failed"), 1), "{shown:#}");
+
+    let filtered = |n: u64| {
+        let mut definition = plan(&["fake.read"]);
+        let config = json!({ "event_type": "drive.file_added", "filters": { "data.n": n } });
+        definition["triggers"] = json!([{ "trigger_id": "added", "type": "event", "config": config }]);
+        definition
+    };
+    let (one, other) = (saved(owner, filtered(LARGE)).await, saved(owner, filtered(LARGE - 1)).await);
+    assert_ne!(one["automation"]["digest"], other["automation"]["digest"]);
+    let stored = owner.get(&format!("/api/v1/automations/{}", id_of(&one))).await.ok();
+    assert_eq!(stored["definition"]["triggers"][0]["config"]["filters"]["data.n"]["equals"], LARGE, "{stored:#}");
+
+    for wrong in [r#"{"n": 1, "n": 2}"#, r#"{"n": 18446744073709551616}"#, r#"{"n": 1e400}"#] {
+        fire(&server, &id, &[("authorization", bearer.as_str())], wrong).await.problem(400, "malformed_json");
+        for (path, body) in [
+            ("events", format!(r#"{{"specversion": "1.0", "id": "x", "source": "/x", "type": "x.y", "data": {wrong}}}"#)),
+            ("automations", format!(r#"{{"definition": {wrong}}}"#)),
+        ] {
+            let request = owner.http.post(format!("{}/api/v1/{path}", server.url)).bearer_auth(&owner.token);
+            let sent = request.header("content-type", "application/json").body(body).send().await.unwrap();
+            Answer::of(sent).await.problem(400, "malformed_json");
+        }
+    }
 }
 
 /// A run does what its version says, also if it only waits its turn.

@@ -55,6 +55,7 @@ async fn every_door_checks_the_permission_it_needs(kind: Kind) {
         (Method::GET, "/api/v1/events", None, "viewer"),
         (Method::GET, "/api/v1/events/absent", None, "viewer"),
         (Method::POST, "/api/v1/events", Some(json!({ "specversion": "1.0", "id": "1", "source": "/x", "type": "x.y" })), "member"),
+        (Method::POST, "/api/v1/filters/test", Some(json!({ "event_type": "x.y" })), "viewer"),
         (Method::GET, "/api/v1/event-groups", None, "viewer"),
         (Method::PUT, "/api/v1/event-groups/team", Some(json!({})), "member"),
         (Method::POST, "/api/v1/event-groups/team/claim", Some(json!({})), "member"),

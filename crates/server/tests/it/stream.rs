@@ -411,7 +411,7 @@ async fn what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers(kind: Kind
     // The event of a link names the call, and nothing else that says where it was.
     robin.post(&format!("/api/v1/invocations/{hidden}/link"), json!({})).await.ok();
     robin.deny(&hidden, "no").await.ok();
-    let kept = json!({ "receipts_days": 30, "snapshots_days": 30 });
+    let kept = json!({ "receipts_days": 30, "snapshots_days": 30, "events_days": 365 });
     server.owner.send(reqwest::Method::PUT, "/api/v1/retention", Some(kept)).await.ok();
     server.clock.advance_seconds(31 * 24 * 60 * 60);
     server.store.forget_old(&server.org).await.unwrap();

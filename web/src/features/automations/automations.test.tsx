@@ -299,8 +299,11 @@ test('a draft is saved only by whoever has read what is worth checking', async (
   })
   const save = (await screen.findByRole('button', { name: 'Save it' })) as HTMLButtonElement
   expect(save.disabled).toBe(true)
-  await user.click(screen.getByLabelText(/I have read/))
+  for (const box of screen.getAllByLabelText(/I have read/)) await user.click(box)
   await user.click(save)
   await waitFor(() => expect(router.state.location.pathname).toBe('/automations/aut_1'))
-  expect(server.asked.find(asked => asked.path.endsWith('/save'))?.body).toEqual({ accept_flags: true, signing_secrets: {} })
+  expect(server.asked.find(asked => asked.path.endsWith('/save'))?.body).toEqual({
+    accept: [...new Set(plan.flags.map(flag => flag.pointer))],
+    signing_secrets: {},
+  })
 })

@@ -73,12 +73,13 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
   const client = useQueryClient()
   const mayWrite = useMay().includes('invoke')
   const { error, busy, run } = useSending<'save' | 'drop'>()
-  const [isRead, setRead] = useState(false)
+  const [accepted, setAccepted] = useState<string[]>([])
   const [secrets, setSecrets] = useState<Record<string, string>>({})
   const [done, setDone] = useState<Schemas['SavedAutomationResponse']>()
   const automation = useQuery({ ...automationQuery(draft.automation_id ?? ''), enabled: !!draft.automation_id, retry: false })
   if (!mayWrite) return null
   const flags = draft.flags ?? []
+  const places = [...new Set(flags.map(flag => flag.pointer))]
   const change = () => {
     const of = draft.automation_id ?? 'new'
     keep(of, { definition, space: draft.space_id })
@@ -91,20 +92,27 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
       <div className="max-w-3xl space-y-3">
         <Mistakes title="Worth checking before it is saved" mistakes={flags} tone="warn" />
         <SigningSecrets definition={definition} saved={automation.data} secrets={secrets} onChange={setSecrets} />
-        {flags.length > 0 && (
-          <label className="flex min-h-9 items-center gap-2">
-            <input type="checkbox" checked={isRead} onChange={event => setRead(event.target.checked)} className="size-4" /> I have read what
-            is worth checking
+        {places.map(place => (
+          <label key={place} className="flex min-h-9 items-center gap-2">
+            <input
+              type="checkbox"
+              checked={accepted.includes(place)}
+              onChange={event => setAccepted(others => (event.target.checked ? [...others, place] : others.filter(other => other !== place)))}
+              className="size-4"
+            />
+            <span>
+              I have read <span className="foreign font-mono text-xs">{line(place) || 'the whole'}</span>
+            </span>
           </label>
-        )}
+        ))}
         <div className="flex flex-wrap gap-2">
           <Button
             look="primary"
             busy={busy === 'save'}
-            disabled={flags.length > 0 && !isRead}
+            disabled={places.some(place => !accepted.includes(place))}
             onClick={() =>
               void run('save', async () => {
-                setDone(await saveDraft(draft.id, isRead, secrets))
+                setDone(await saveDraft(draft.id, accepted, secrets))
                 changed(client)
               })
             }

@@ -30,11 +30,11 @@ export const draftQuery = (draft: string) =>
     retry: false,
   })
 
-export const saveDraft = (draft: string, acceptFlags: boolean, secrets: Record<string, string>) =>
+export const saveDraft = (draft: string, accept: string[], secrets: Record<string, string>) =>
   body(
     api.POST('/api/v1/automation-drafts/{draft}/save', {
       params: { path: { draft } },
-      body: { accept_flags: acceptFlags, signing_secrets: secrets },
+      body: { accept, signing_secrets: secrets },
     }),
   )
 

@@ -127,7 +127,7 @@ export const KEPT: readonly { name: keyof Retention; flag: string; label: string
     without: 'for ever',
     goes: 'The call goes with its params and result. Its receipt stays, and verifies.',
   },
-  { name: 'events_days', flag: '--events-days', label: 'Events', unit: 'days', without: 'for ever', goes: 'The oldest go first.' },
+  { name: 'events_days', flag: '--events-days', label: 'Events', unit: 'days', without: '7 days', goes: 'The oldest go first.' },
   {
     name: 'snapshots_days',
     flag: '--snapshots-days',

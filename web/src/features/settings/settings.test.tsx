@@ -93,7 +93,7 @@ test('a drifted package shows the diff of its code', async () => {
   expect(screen.getByRole('button', { name: 'Accept this definition' })).toBeTruthy()
 })
 
-test('what is kept is set whole, and nothing means for ever', async () => {
+test('what is kept is set whole, and nothing means the default', async () => {
   const { server, user } = openPage('/settings?tab=retention', {
     ...answers,
     'GET /api/v1/retention': () => ({ events_days: 30 }),

@@ -81,10 +81,17 @@ pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
 
 /// Parses JSON as strictly as the server does, so that the server reads exactly what the user wrote. `what` begins the error message.
 pub(in crate::commands) fn strict(text: &str, what: &str) -> Result<Value, Failure> {
-    json::parse_strict(text.as_bytes()).map_err(|error| {
-        let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
-        Failure::usage(format!("{what} not JSON we accept{place}")).cause(error.message)
-    })
+    json::parse_strict(text.as_bytes()).map_err(|error| unread(error, what))
+}
+
+/// The same for what keeps every digit of 64-bit integers: events and definitions.
+pub(in crate::commands) fn exact(text: &str, what: &str) -> Result<Value, Failure> {
+    json::parse_exact(text.as_bytes()).map_err(|error| unread(error, what))
+}
+
+fn unread(error: json::Error, what: &str) -> Failure {
+    let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
+    Failure::usage(format!("{what} not JSON we accept{place}")).cause(error.message)
 }
 
 #[cfg(test)]

@@ -100,7 +100,11 @@ pub(super) async fn saved(answer: &Answer<SavedAutomationResponse>, client: &Cli
     if let Some(automation) = automation {
         let part = Answer { read: automation.clone(), raw: answer.raw["automation"].clone() };
         resource::tell(&part, client, terminal).await?;
-        let done = if *is_new_version { format!("version {} is in force", automation.version) } else { "nothing has changed".to_owned() };
+        let done = if *is_new_version {
+            format!("version {} is in force", automation.version)
+        } else {
+            format!("the definition is the same: version {} stays in force", automation.version)
+        };
         terminal.note(format!("{} {done}", Tone::Ok.paint("✓")));
     }
     tokens.iter().try_for_each(|token| hook_token(token, terminal))?;

@@ -21,13 +21,14 @@ pub(crate) enum Draft {
     /// Save a draft: from now on it runs by itself, on your behalf
     #[command(before_help = "Examples:
   countersign automation draft save drf_…
-  countersign automation draft save drf_… --accept-flags     after you have read its flags")]
+  countersign automation draft save drf_…                            asks for one flag after another
+  countersign automation draft save drf_… --accept /plan/0/action    for a script")]
     Save {
         /// Its id
         draft: String,
-        /// Say that you have read its flags
-        #[arg(long)]
-        accept_flags: bool,
+        /// The place of a flag that you have read and stand for; for several, give it several times
+        #[arg(long, value_name = "PLACE")]
+        accept: Vec<String>,
         #[command(flatten)]
         signing: Signing,
     },
@@ -64,8 +65,7 @@ impl Resource for DraftView {
     }
 
     fn next(&self) -> Option<String> {
-        let flag = if self.flags.is_empty() { "" } else { " --accept-flags" };
-        Some(format!("countersign automation draft save {}{flag}", self.id))
+        Some(format!("countersign automation draft save {}", self.id))
     }
 }
 
@@ -77,8 +77,9 @@ impl Draft {
                 let answer = resource::show::<DraftView>(&draft, client, terminal).await?;
                 mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
             }
-            Self::Save { draft, accept_flags, signing } => {
-                let request = SaveDraftRequest { accept_flags, signing_secrets: signing.secrets() };
+            Self::Save { draft, accept, signing } => {
+                let accept = read_through(&draft, accept, client, terminal).await?;
+                let request = SaveDraftRequest { accept, signing_secrets: signing.secrets() };
                 let answer = client.post::<SavedAutomationResponse>(&["automation-drafts", &draft, "save"], &request).await;
                 let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
                 saved(&answer, client, terminal).await?;
@@ -93,4 +94,21 @@ impl Draft {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Shows each place whose flags were not accepted yet, and asks for it. Where nobody can be asked, the server says which are left.
+async fn read_through(draft: &str, mut accepted: Vec<String>, client: &Client, terminal: &mut Terminal) -> Result<Vec<String>, Failure> {
+    if !terminal.can_ask() || terminal.is_document() {
+        return Ok(accepted);
+    }
+    let flags = client.get::<DraftView>(&["automation-drafts", draft], &[]).await?.read.flags;
+    while let Some(next) = flags.iter().find(|flag| !accepted.contains(&flag.pointer)) {
+        let here: Vec<_> = flags.iter().filter(|flag| flag.pointer == next.pointer).cloned().collect();
+        mistakes::tell(&here, Tone::Warn, terminal);
+        if !terminal.agrees("Is that as it should be?").await? {
+            return Err(Failure::failed("not saved: you did not say yes"));
+        }
+        accepted.push(next.pointer.clone());
+    }
+    Ok(accepted)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The definition in a file, or on stdin for `-`. A file that ends in `.yaml` or `.yml` is YAML, and any other is JSON.
 pub(super) async fn read(file: &str, terminal: &Terminal) -> Result<Value, Failure> {
     if file == "-" {
-        return params::strict(&terminal.read_stdin(DEFINITION_BYTES_MAX as u64).await?, "stdin is");
+        return params::exact(&terminal.read_stdin(DEFINITION_BYTES_MAX as u64).await?, "stdin is");
     }
     let path = Path::new(file);
     let about = std::fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
@@ -20,7 +20,7 @@ pub(super) async fn read(file: &str, terminal: &Terminal) -> Result<Value, Failu
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => serde_saphyr::from_str(&text)
             .map_err(|error| Failure::new(Exit::Invalid, format!("`{file}` is not YAML that can be read")).cause(error.to_string().trim())),
-        Some(_) | None => params::strict(&text, &format!("`{file}` is")),
+        Some(_) | None => params::exact(&text, &format!("`{file}` is")),
     }
 }
 
@@ -45,6 +45,9 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert_eq!(read(path.to_str().unwrap(), &terminal).await.unwrap(), expected, "{name}");
         }
+        let large = folder.path().join("large.json");
+        std::fs::write(&large, r#"{"n": 9007199254740993}"#).unwrap();
+        assert_eq!(read(large.to_str().unwrap(), &terminal).await.unwrap(), json!({ "n": 9_007_199_254_740_993_u64 }));
         let twice = folder.path().join("twice.json");
         std::fs::write(&twice, r#"{"name": "a", "name": "b"}"#).unwrap();
         assert_eq!(read(twice.to_str().unwrap(), &terminal).await.unwrap_err().exit, Exit::Usage);

@@ -1,6 +1,6 @@
 //! Events as JSON lines, to carry them elsewhere: `event export` writes them, and `event import` publishes them with the ids they have.
 
-use super::json_of;
+use crate::commands::action::params;
 use crate::commands::part::Part;
 use crate::shared::*;
 use api::event::PublishedEvents;
@@ -82,7 +82,7 @@ impl Import {
         let mut imported = Imported::default();
         let (mut events, mut bytes) = (Vec::new(), 0);
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let mut event = json_of(line, &format!("line {} is", at + 1))?;
+            let mut event = params::exact(line, &format!("line {} is", at + 1))?;
             if event["type"].as_str().is_some_and(is_ours) {
                 imported.skipped += 1;
                 continue;

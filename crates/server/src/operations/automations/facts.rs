@@ -1,6 +1,7 @@
 //! What a definition is checked against: the actions of its space, each with the mode that a call of the automation has now.
 
 use super::super::Error;
+use super::regexes;
 use crate::App;
 use api::event_types::event_types;
 use automation::definition::{self, ActionFacts, Facts, Read};
@@ -57,6 +58,7 @@ pub(crate) async fn check(
         named.insert(id, (Arc::clone(action), standing));
     }
     let read = definition::read(written, &facts).map_err(|mistakes| Error::Definition { mistakes })?;
+    regexes::must_be_few(app, space, automation, &read).await?;
     facts.used_actions = used_actions(app, space).await?;
     Ok(Checked { read, facts, named })
 }

@@ -391,6 +391,9 @@ async fn a_group_is_reset_and_gets_events_once_more(kind: Kind) {
     assert_eq!(store.ack_events(&tenant.org, &group(), vec![first[0].claim]).await, Ok(vec![]), "what is before it stays as it was");
     let from = store.find_event_from(&tenant.org, later).await.unwrap().unwrap();
     assert_eq!(from, positions[1] + 1, "by its time");
+    let stays = shift(Start::Earliest, Move::ReplayAnew).await;
+    assert_eq!((stays.cursor, stays.behind), (again[0].event.seq, 0), "the group stays where it is");
+    assert!(claim(store, &tenant, 10).await[0].event.body.contains("\"ids\":\"new\""));
     let now = shift(Start::Now, Move::Reset).await;
     assert_eq!((now.in_flight, now.behind), (0, 0));
     let after: Vec<_> = claim(store, &tenant, 10).await.into_iter().map(|one| one.event.name).collect();

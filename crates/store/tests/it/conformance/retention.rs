@@ -14,6 +14,7 @@ use store::{Forgotten, InvocationFilter, ReceiptFilter, SpaceChange, Store};
 
 on_both_engines!(
     old_calls_and_events_are_forgotten_and_the_log_still_verifies,
+    events_go_after_a_week_where_nobody_said_otherwise,
     retention_is_signed_into_the_log,
     a_sweep_forgets_more_than_one_write_does,
     what_belongs_to_old_calls_goes_with_them,
@@ -69,6 +70,24 @@ async fn old_calls_and_events_are_forgotten_and_the_log_still_verifies(kind: Kin
     world.verify(&ours).await;
     assert_eq!(store.check_integrity(&ours.org).await.unwrap().differences, Vec::<String>::new());
     assert_eq!((left(store, &theirs).await, store.oldest_event(&theirs.org).await), ((1, 1), Ok(1)), "the other org keeps everything");
+}
+
+async fn events_go_after_a_week_where_nobody_said_otherwise(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    let first = store.newest_event(&tenant.org).await.unwrap();
+    world.clock.advance_seconds(6 * DAY);
+    tenant.read_once(store).await;
+    assert_eq!(store.forget_old(&tenant.org).await, Ok(Forgotten::default()));
+    world.clock.advance_seconds(2 * DAY);
+    tenant.read_once(store).await;
+    let forgotten = Forgotten { events: u64::try_from(first).unwrap(), ..Forgotten::default() };
+    assert_eq!(store.forget_old(&tenant.org).await, Ok(forgotten));
+    assert_eq!((store.oldest_event(&tenant.org).await, left(store, &tenant).await), (Ok(first + 1), (3, 3)), "calls are kept for ever");
+    // No entry of the log tells of it, and a verifier knows it all the same.
+    world.verify(&tenant).await;
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
 }
 
 async fn a_sweep_forgets_more_than_one_write_does(kind: Kind) {

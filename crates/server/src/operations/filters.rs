@@ -1,0 +1,71 @@
+//! Tries the filter of an event trigger before it is saved: which of the latest events it would have accepted.
+
+use super::{Error, spaces, stream};
+use crate::App;
+use crate::stream::Told;
+use automation::Mistake;
+use automation::filter::{Filter, naive};
+use automation::matcher::{Event, Matcher};
+use countersign_core::Principal;
+use countersign_core::limits::{EVENT_TYPE_CHARS_MAX, PAGE_ROWS_MAX};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What an event trigger says of the events that fire it.
+pub(crate) struct Tried<'a> {
+    /// A type, or one that ends in `.*`.
+    pub(crate) event_type: &'a str,
+    pub(crate) filters: Option<&'a Value>,
+    /// The name or id of the space that the automation would act in.
+    pub(crate) space: Option<&'a str>,
+    /// Events to look at.
+    pub(crate) limit: u32,
+}
+
+/// An event of the type, and whether the filter accepts it.
+pub(crate) struct Judged {
+    pub(crate) told: Arc<Told>,
+    pub(crate) matches: bool,
+    /// The members of the filter that the event does not satisfy.
+    pub(crate) unmet: Vec<String>,
+}
+
+/// The latest events of the type, newest first, as far as the caller is told of them.
+pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<Vec<Judged>, Error> {
+    let Tried { event_type, filters, space, limit } = tried;
+    if event_type.is_empty() || event_type.chars().count() > EVENT_TYPE_CHARS_MAX {
+        return Err(Error::invalid(format!("`event_type` must have 1 to {EVENT_TYPE_CHARS_MAX} characters")));
+    }
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(Error::invalid(format!("`limit` must be 1 to {PAGE_ROWS_MAX}")));
+    }
+    let name = event_type.strip_suffix('*').map_or(event_type, |above| above.trim_end_matches('.'));
+    let wanted = stream::EventFilter { name: (!name.is_empty()).then(|| name.to_owned()), subject: None };
+    let (events, _) = stream::list(app, by, &wanted, None, limit).await?;
+    let space = match space {
+        Some(space) => Some(spaces::find(app, by, space).await?.id),
+        None => None,
+    };
+    let concerned = Matcher::default();
+    concerned.insert((), space.as_ref().map(|space| space.as_str()), event_type, Filter::all());
+    let filters = filters.cloned();
+    // Compiling regexes and searching large events may take long, so no thread that serves does it.
+    let judged = tokio::task::spawn_blocking(move || -> Result<Vec<Judged>, Vec<Mistake>> {
+        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse)?;
+        Ok(events.into_iter().filter_map(|told| judge(&concerned, &filter, told)).collect())
+    });
+    let judged = judged.await.map_err(|_| Error::invalid("the filter could not be tried"))?;
+    judged.map_err(|mistakes| Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() })
+}
+
+/// `None` if the trigger would not hear of the event: it has another type or space.
+fn judge(concerned: &Matcher<()>, filter: &Filter, told: Arc<Told>) -> Option<Judged> {
+    let value = ::runs::told(&told.event);
+    let space = value.get("space_id").and_then(Value::as_str);
+    if concerned.matching(&Event { space, event_type: &told.event.name, value: &value }).is_empty() {
+        return None;
+    }
+    let matches = naive::matches(filter, &value);
+    let unmet = if matches { Vec::new() } else { filter.unmet(&value) };
+    Some(Judged { told, matches, unmet })
+}
