@@ -273,7 +273,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Saves a draft. Only a person does that, and says that they have read its flags. */
+        /** Saves a draft. Only a person does that, who has read each of its flags, and names the places of those. */
         post: operations["automation_drafts_save"];
         delete?: never;
         options?: never;
@@ -1293,6 +1293,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/filters/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Which of the latest events a filter accepts. Nothing is saved, and nothing starts.
+         * @description Of the latest events of the type, those are judged that belong to the space, newest first.
+         */
+        post: operations["filters_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/grants": {
         parameters: {
             query?: never;
@@ -1755,7 +1775,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Messages that actions sent to people, newest first. */
+        /** Messages to people, from actions and from the server itself, newest first. */
         get: operations["notifications"];
         put?: never;
         post?: never;
@@ -2126,7 +2146,7 @@ export interface paths {
         get: operations["retention_show"];
         /**
          * Sets how long the org keeps calls, events and snapshots; it replaces what was set before. What is absent is kept as it is by default:
-         *     calls and events for ever, snapshots for 180 days.
+         *     calls for ever, events for 7 days, snapshots for 180.
          */
         put: operations["retention_set"];
         post?: never;
@@ -4618,6 +4638,11 @@ export interface components {
              * @description Events that were never claimed.
              */
             behind: number;
+            /**
+             * Format: date-time
+             * @description When the lowest event was published that it has not acknowledged; null: it has them all.
+             */
+            waiting_since?: string | null;
             /** @description Retention has dropped events before the group had them. */
             overtaken: boolean;
             /**
@@ -5372,11 +5397,12 @@ export interface components {
         };
         /** @enum {string} */
         NoticeName: "stream.opened" | "stream.position" | "stream.dropped";
-        /** @description A message an action sent to people. */
+        /** @description A message to people, from an action or from the server itself. */
         NotificationView: {
             id: string;
             space_id: string;
-            invocation_id: string;
+            /** @description The call that sent it; null if the server says it itself. */
+            invocation_id?: string | null;
             /** @description The sender's words: show as plain text. */
             title: string;
             body: string;
@@ -6132,6 +6158,11 @@ export interface components {
             since?: string | null;
             /** @description Its dead letters. */
             dead_letters?: boolean;
+            /**
+             * @description Only for group `automations`: it takes them for new events, each with an id of its own and with `replay_of`, so that they start runs
+             *     once more. Without it, what an event has started is not started again.
+             */
+            new_ids?: boolean;
         };
         ReplayGroupResponse: {
             /**
@@ -6155,7 +6186,7 @@ export interface components {
             /** @description `now`, `earliest`, or the position of an event. */
             to: string;
         };
-        /** @description What is kept for how long. Without a number, calls and events are kept for ever, and snapshots for 180 days. */
+        /** @description What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180. */
         Retention: {
             /**
              * Format: int32
@@ -6393,8 +6424,8 @@ export interface components {
         };
         /** @description A draft to be saved. */
         SaveDraftRequest: {
-            /** @description Says that whoever saves it has read its flags. */
-            accept_flags?: boolean;
+            /** @description The places (JSON pointers) of the flags that whoever saves it has read, and stands for. All flags of the draft must be among them. */
+            accept?: string[];
             /** @description As with `SaveAutomationRequest`. */
             signing_secrets?: {
                 [key: string]: string;
@@ -6849,6 +6880,50 @@ export interface components {
             set_by: string;
             /** Format: date-time */
             set_at: string;
+        };
+        /** @description What an event trigger says of the events that fire it, to be tried. */
+        TestFilterRequest: {
+            /**
+             * @description A type, or one that ends in `.*` for all types below it.
+             * @example drive.file_added
+             */
+            event_type: string;
+            /** @description As `GET /api/v1/schemas/filter` describes it; absent: every event of the type. */
+            filters?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The name or id of the space that the automation would act in; absent: events of all spaces and of none. */
+            space?: string | null;
+            /**
+             * Format: int32
+             * @description How many of the latest events to look at, 1 to 100; 50 when absent.
+             */
+            limit?: number | null;
+        };
+        /** @description What a filter says of the latest events. */
+        TestFilterResponse: {
+            /**
+             * Format: int64
+             * @description How many of the events it accepts.
+             */
+            matching: number;
+            /** @description Newest first. */
+            events: components["schemas"]["TestedEvent"][];
+        };
+        TestedEvent: {
+            /** @description Its place among the org's events. */
+            cursor: string;
+            id: string;
+            type: string;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+            matches: boolean;
+            /**
+             * @description The members of the filter that the event does not satisfy, each judged for itself. None is named if only all together do not hold,
+             *     because no element of an array satisfies all of them.
+             */
+            unmet: string[];
         };
         /**
          * @description The risk of an action, from R0 (harmless read) to R4 (destroys data). A definition without one is R4.
@@ -11045,6 +11120,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExplainResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    filters_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TestFilterRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestFilterResponse"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */

@@ -501,6 +501,7 @@ class GroupView(TypedDict):
     cursor: int
     in_flight: int
     behind: int
+    waiting_since: NotRequired[str | None]
     overtaken: bool
     lost: int
     overtaken_at: NotRequired[str | None]
@@ -911,12 +912,12 @@ NoticeName: TypeAlias = Literal['stream.opened', 'stream.position', 'stream.drop
 
 class NotificationView(TypedDict):
     """
-    A message an action sent to people.
+    A message to people, from an action or from the server itself.
     """
 
     id: str
     space_id: str
-    invocation_id: str
+    invocation_id: NotRequired[str | None]
     title: str
     body: str
     created_at: str
@@ -1390,6 +1391,7 @@ ReplayGroupRequest = TypedDict(
         'from': NotRequired[int | None],
         'since': NotRequired[str | None],
         'dead_letters': NotRequired[bool],
+        'new_ids': NotRequired[bool],
     },
 )
 
@@ -1417,7 +1419,7 @@ class ResetGroupRequest(TypedDict):
 
 class Retention(TypedDict):
     """
-    What is kept for how long. Without a number, calls and events are kept for ever, and snapshots for 180 days.
+    What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180.
     """
 
     receipts_days: NotRequired[int | None]
@@ -1535,7 +1537,7 @@ class SaveDraftRequest(TypedDict):
     A draft to be saved.
     """
 
-    accept_flags: NotRequired[bool]
+    accept: NotRequired[list[str]]
     signing_secrets: NotRequired[dict[str, str]]
 
 
@@ -1848,6 +1850,27 @@ class SwitchView(TypedDict):
     reason: str
     set_by: str
     set_at: str
+
+
+class TestFilterRequest(TypedDict):
+    """
+    What an event trigger says of the events that fire it, to be tried.
+    """
+
+    event_type: str
+    filters: NotRequired[dict[str, Any]]
+    space: NotRequired[str | None]
+    limit: NotRequired[int | None]
+
+
+class TestedEvent(TypedDict):
+    cursor: str
+    id: str
+    type: str
+    subject: str
+    time: str
+    matches: bool
+    unmet: list[str]
 
 
 Tier: TypeAlias = Literal['R0', 'R1', 'R2', 'R3', 'R4']
@@ -3116,6 +3139,15 @@ class SuggestedMode(TypedDict):
     tier: Tier
     mode: Mode
     calls: int
+
+
+class TestFilterResponse(TypedDict):
+    """
+    What a filter says of the latest events.
+    """
+
+    matching: int
+    events: list[TestedEvent]
 
 
 class WhatIfChange(TypedDict):

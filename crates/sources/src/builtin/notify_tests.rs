@@ -28,7 +28,7 @@ impl Notifier for Remembering {
     ) -> Future<'a, Result<Option<NotificationId>, ledger::Error>> {
         Box::pin(async move {
             let delivered = self.delivered.lock().unwrap();
-            let found = delivered.iter().find(|one| (&one.org, &one.invocation) == (org, invocation));
+            let found = delivered.iter().find(|one| (&one.org, one.invocation.as_ref()) == (org, Some(invocation)));
             self.failure.clone().map_or(Ok(found.map(|one| one.id.clone())), Err)
         })
     }
