@@ -97,7 +97,9 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
             <input
               type="checkbox"
               checked={accepted.includes(place)}
-              onChange={event => setAccepted(others => (event.target.checked ? [...others, place] : others.filter(other => other !== place)))}
+              onChange={event =>
+                setAccepted(others => (event.target.checked ? [...others, place] : others.filter(other => other !== place)))
+              }
               className="size-4"
             />
             <span>

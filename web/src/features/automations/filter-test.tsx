@@ -1,18 +1,14 @@
 // Which of the latest events a trigger's filter accepts. Nothing is saved, and nothing starts.
 import { useState } from 'react'
-import { body } from '@/api/client'
-import { undescribed } from '@/api/undescribed'
+import { api, body } from '@/api/client'
+import type { Json, Schemas } from '@/api/types'
 import { Button, cx, Failed, Foreign, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { Mistakes } from './parts'
 
-type Tested = {
-  matching: number
-  events: { cursor: string; id: string; type: string; subject: string; time: string; matches: boolean; unmet: string[] }[]
-}
-
+type Tested = Schemas['TestFilterResponse']
 type Props = { eventType: string; filters: unknown; space: string | undefined }
 
 export function FilterTest({ eventType, filters, space }: Props) {
@@ -21,8 +17,8 @@ export function FilterTest({ eventType, filters, space }: Props) {
   const of = JSON.stringify([eventType, filters, space])
   const test = () =>
     run('it', async () => {
-      const asked = { body: { event_type: eventType, filters: filters ?? undefined, space } }
-      setTested({ of, told: await body(undescribed.POST<Tested>('/api/v1/filters/test', asked)) })
+      const asked = { body: { event_type: eventType, filters: filters as Json | undefined, space } }
+      setTested({ of, told: await body(api.POST('/api/v1/filters/test', asked)) })
     })
   const mistakes = error?.problem.mistakes ?? []
   // What was told of another filter says nothing of this one.

@@ -3,10 +3,7 @@ import type { Invocation, Json, Run, Schemas } from '@/api/types'
 import type { RunStatus, StepState } from '@/components/run-status'
 import { stepOf } from '@/features/inbox/model'
 
-export type StepRecord = Schemas['StepView'] & {
-  /** The artifact that is its output, because it is too long for the run. */
-  artifact_id?: string | null
-}
+export type StepRecord = Schemas['StepView']
 /** One step of the run: of its definition, with what became of it. */
 export type Line = {
   phase: Schemas['Phase']
