@@ -31,7 +31,9 @@ fn the_demo_plays_by_itself_and_every_chapter_ends_as_told() {
     let number = |line: &str, mark: &str| line.split_once(mark).and_then(|(_, rest)| rest.split(')').next()).map(str::to_owned);
     assert_eq!(number(lines[8], "(entry #"), number(lines[0], "receipt #"), "{ran:#?}");
     // Beside the chapters it says why a call was denied, by a rule and by a person, and how each step of the run ended.
-    for told in ["why: `crm.delete_customer` (R4) is denied", "why: a person denied the call: enough for today", "✓ look files.list #"] {
+    for told in
+        ["why: action `crm.delete_customer` (R4) is denied", "why: a person denied the call: enough for today", "✓ look files.list #"]
+    {
         assert!(ran.stderr.contains(told), "{told}\n{}", ran.stderr);
     }
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "everything of the demo is deleted");
