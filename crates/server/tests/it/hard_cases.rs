@@ -262,6 +262,7 @@ async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
 
     // What was saved since gets them, though no further event comes.
     definition["name"] = json!("Saved since");
+    server.clock.advance_ms(1);
     let second = id_of(&saved(&server.owner, definition).await);
     server.owner.post(path, json!({ "from": from })).await.ok();
     runs_of(&server, &second, 2).await;
@@ -329,6 +330,7 @@ async fn numbers_and_keys_exact(kind: Kind) {
 
     let hooked = async |config: Value| {
         let mut definition = plan(&["fake.read"]);
+        definition["name"] = json!(format!("Reads {:?}", config.as_object().unwrap().keys().next()));
         definition["triggers"] = json!([{ "trigger_id": "hook", "type": "webhook" }]);
         let schema = json!({ "type": "object", "additionalProperties": false, "properties": { "n": { "type": "integer" } } });
         definition["inputs"] = json!({ "schema": schema });
@@ -352,6 +354,7 @@ async fn numbers_and_keys_exact(kind: Kind) {
 
     let filtered = |n: u64| {
         let mut definition = plan(&["fake.read"]);
+        definition["name"] = json!(format!("For {n}"));
         let config = json!({ "event_type": "drive.file_added", "filters": { "data.n": n } });
         definition["triggers"] = json!([{ "trigger_id": "added", "type": "event", "config": config }]);
         definition
