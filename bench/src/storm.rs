@@ -219,7 +219,7 @@ impl Fleet {
                 continue;
             }
             let has_happened = self.seen.find(usize::try_from(step)? + 1, id).is_some();
-            let answer = json!({ "settlement": if has_happened { "succeeded" } else { "retry" }, "reason": "the upstream was looked at" });
+            let answer = json!({ "as": if has_happened { "succeeded" } else { "retry" }, "reason": "the upstream was looked at" });
             // It may just be being found out, or be settled already. Then it is looked at again.
             if self.ask("POST", &format!("invocations/{invocation}/settle"), &answer).await.is_ok() {
                 count += 1;

@@ -121,7 +121,8 @@ impl Fleet {
         let settlement = if self.times(body) > 0 { "succeeded" } else { "retry" };
         let path = format!("invocations/{}/settle", run["invocation_id"].as_str().unwrap());
         // It may just be being found out, or be settled already. Then the run goes on without it.
-        let _answer = self.ask(Method::POST, &path, json!({ "settlement": settlement, "reason": "I looked" })).await;
+        let (status, answer) = self.ask(Method::POST, &path, json!({ "as": settlement, "reason": "I looked" })).await;
+        assert!([200, 409].contains(&status), "{answer}");
     }
 }
 
