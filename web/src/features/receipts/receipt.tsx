@@ -138,10 +138,11 @@ function Verified({ id, shown, proof, keys }: { id: string; shown: Entry; proof:
           <Copy key={key.key_id} text={key.public} label={key.key_id} className="mr-2" />
         ))}
       </p>
-      <div className="mt-3 flex flex-wrap gap-2">
-        <Button onClick={() => download(`${proof.entry.id}.proof.json`, JSON.stringify({ proof, keys }, null, 2))}>
+      <div className="mt-3 flex flex-wrap items-center gap-2">
+        <Button onClick={() => download(`${id}.proof.json`, JSON.stringify({ proof, keys }, null, 2))}>
           <Download aria-hidden className="size-4" /> Download proof
         </Button>
+        <Copy text={`countersign receipt verify ${id}.proof.json`} className="max-w-full" />
         <Button look="quiet" aria-pressed={isTampered} onClick={() => setTampered(!isTampered)}>
           <FlaskConical aria-hidden className="size-4" /> {isTampered ? 'Back to the real one' : 'Try it with one byte changed'}
         </Button>
