@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { start } from './server'
+import { program } from './program'
+import { BINARY, start } from './server'
 import { approvable, card, visit } from './visit'
 
 test('the first visit: the one-time link, an approval by keyboard, and a receipt that the page verifies', async () => {
@@ -25,6 +27,12 @@ test('the first visit: the one-time link, an approval by keyboard, and a receipt
   await page.getByRole('heading', { name: 'files.write_text' }).waitFor()
   const verdict = page.getByRole('status').filter({ hasText: /erified/ })
   await verdict.getByText('Verified', { exact: true }).waitFor()
+  // What is downloaded is verified without the page, too.
+  const saving = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Download proof' }).click()
+  const kept = join(server.data, 'kept.proof.json')
+  await (await saving).saveAs(kept)
+  expect(await program([BINARY, 'receipt', 'verify', kept, '--key', join(server.data, 'receipt.pub')]).exit()).toBe(0)
   await page.getByRole('button', { name: 'Try it with one byte changed' }).click()
   await verdict.getByText(/^Not verified/).waitFor()
 })
