@@ -25,6 +25,15 @@ test('receipts say what was a dry run, and what only was observed', async () => 
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })
 
+test('without a receipt there is one next step, and the command has the filter of the page', async () => {
+  const { user } = openPage('/receipts?status=denied&since=7d', { 'GET /api/v1/receipts': () => ({ items: [], next: null }) })
+  expect(await screen.findByText('No receipt fits')).toBeTruthy()
+  expect(screen.getByTitle('Copy countersign receipt list --status denied --since 7d')).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Show all' }))
+  expect(await screen.findByText('There is no receipt yet')).toBeTruthy()
+  expect(screen.getByTitle('Copy countersign receipt list')).toBeTruthy()
+})
+
 const { proof, keys } = signed
 const lying = { ...proof.entry, payload: { ...proof.entry.payload, body: { ...proof.entry.payload.body, status: 'failed' } } }
 
