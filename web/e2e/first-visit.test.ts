@@ -51,6 +51,28 @@ test('the empty inbox tries the way to itself', async () => {
   await page.getByText(/^The last decision was /).waitFor()
 })
 
+test('an action is tried: the dry run changes nothing, and the call of it waits for a person', async () => {
+  const server = await start()
+  const page = await visit(server, { path: '/actions?action=files.write_text' })
+  const action = page.getByRole('region', { name: 'The selected action' })
+  await action.getByRole('button', { name: 'Dry run' }).click()
+  await action.getByText('Required').first().waitFor()
+  await action.getByLabel(/^path/).fill('tried.txt')
+  await action.getByLabel(/^text/).fill('by hand')
+  await action.getByRole('button', { name: 'Dry run' }).click()
+  await action.getByText('+ would create').waitFor()
+  expect(server.file('tried.txt')).toBeUndefined()
+  await action.getByRole('button', { name: 'Call it' }).click()
+  await action.getByText('pending', { exact: true }).waitFor()
+  await action.getByRole('link', { name: /^inv_/ }).click()
+  await approvable(page)
+  await page.keyboard.press('a')
+  await card(page)
+    .getByText(/^Approved by owner .*, and it succeeded\.$/)
+    .waitFor()
+  expect(server.file('tried.txt')).toBe('by hand')
+})
+
 test('the one-time link opens once', async () => {
   const server = await start({ terminal: true })
   const link = await server.oneTimeLink()
