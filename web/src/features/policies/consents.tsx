@@ -8,8 +8,8 @@ import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
-import { quoted } from '@/lib/format'
 import { meQuery } from '@/lib/me'
+import { quoted } from './model'
 import { Asked, Labelled, More, Select, SpaceSelect, TabHead } from './parts'
 import { changed, consentsQuery, giveConsent, spacesQuery, usersQuery, withdrawConsent } from './queries'
 
@@ -64,7 +64,7 @@ export function Consents() {
       </div>
       <Asked query={consents} />
       {consents.isPending && <Loading />}
-      {consents.data && items.length === 0 && (
+      {consents.data && items.length === 0 && !(chosen && consents.hasNextPage) && (
         <Empty title={chosen ? 'There is no such consent' : state ? `No consent is ${state}` : 'Nobody has given a consent'}>
           {chosen || state ? (
             <Button onClick={() => void navigate({ search: {} })}>Show all</Button>

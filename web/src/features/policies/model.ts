@@ -2,6 +2,8 @@
 import type { Mode, Schemas } from '@/api/types'
 import { quoted, span } from '@/lib/format'
 
+export { quoted }
+
 export type PolicySet = keyof Schemas['PoliciesFile']
 export const SETS: readonly { set: PolicySet; rules: string }[] = [
   { set: 'rbac', rules: 'Does the principal hold what the action requires? A forbid denies; a permit gives what is required.' },
