@@ -29,7 +29,7 @@ export function Consents() {
   const items = (consents.data?.pages.flatMap(page => page.items) ?? []).filter(
     each => (!state || each.state === state) && (!chosen || each.id === chosen),
   )
-  const isFurther = !!chosen && items.length === 0 && consents.hasNextPage && !consents.isFetching
+  const isFurther = !!chosen && items.length === 0 && consents.hasNextPage && !consents.isFetching && !consents.error
   // The server lists them by pages: the chosen one may be on a later one.
   useEffect(() => {
     if (isFurther) void consents.fetchNextPage()
