@@ -41,9 +41,9 @@ pub(crate) enum Receipt {
     #[command(before_help = export::EXAMPLES)]
     Export(export::Export),
     /// Prove that one receipt is in the audit log, step by step
-    #[command(
-        before_help = "Examples:\n  countersign receipt prove rcp_…\n  countersign receipt prove rcp_… --json > kept.proof.json     for `receipt verify`"
-    )]
+    #[command(before_help = "Examples:
+  countersign receipt prove rcp_…
+  countersign receipt prove rcp_… --json > kept.proof.json        for `receipt verify`")]
     Prove {
         /// The id of a receipt, or of its invocation or batch
         receipt: String,
