@@ -266,6 +266,10 @@ function NothingWaits() {
       <Copy text="countersign connect claude-code --write" className="mt-3" />
       <p className="mt-3">To see first what happens then, in five minutes, on a server of its own:</p>
       <Copy text="countersign demo" className="mt-3" />
+      <p className="mt-3">
+        or, after <code>make run</code>, in its folder:
+      </p>
+      <Copy text="target/debug/countersign demo" className="mt-3" />
       {mayTry && (
         <p className="mt-4">
           <Button busy={!!busy} onClick={() => void test()}>
