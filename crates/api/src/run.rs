@@ -60,6 +60,7 @@ pub struct RunView {
     pub trigger_id: Option<String>,
     pub trigger_type: TriggerType,
     pub firing_id: String,
+    /// Redacted, as the params of calls are; null once the space of the run keeps no texts of it.
     pub inputs: Value,
     /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
     /// 64 KB only `{"artifact_id": …}`.
@@ -106,7 +107,7 @@ impl RunView {
             trigger_id: run.trigger,
             trigger_type: run.trigger_type,
             firing_id: run.firing.to_string(),
-            inputs: run.inputs,
+            inputs: run.shown_inputs,
             output: run.output,
             error: run.failure.map(RunErrorView::from),
             handler_failed: run.handler_failed,

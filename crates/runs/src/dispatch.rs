@@ -132,7 +132,7 @@ impl Engine {
             program: &program,
             trigger: None,
             kind: run.trigger_type,
-            payload: inputs.unwrap_or_else(|| run.inputs.clone()),
+            payload: inputs.or_else(|| run.inputs.clone()).ok_or_else(|| Error::InputsInvalid { mistakes: vec![gone()] })?,
             occasion: Occasion::Request,
             reason: FiringReason::Rerun,
             lineage: Lineage { chain: run.chain.iter().take(run.chain.len().saturating_sub(1)).cloned().collect(), root: None },
@@ -158,6 +158,9 @@ impl Engine {
         let index = plan.iter().position(|step| step.definition.step_id == from).ok_or_else(|| impossible("it is not in the plan"))?;
         if !run.status.is_final() {
             return Err(impossible("the run has not ended"));
+        }
+        if run.inputs.is_none() {
+            return Err(impossible("its space no longer keeps what its steps came to"));
         }
         let at = |index: usize| steps.iter().find(|step| step.phase == Phase::Plan && step.index as usize == index);
         if let Some(invocation) = at(index).and_then(|step| step.invocation.as_ref()) {
@@ -281,6 +284,7 @@ impl Engine {
             Ok(inputs) => inputs,
             Err(mistakes) => return Ok(Err(mistakes)),
         };
+        let shown_inputs = self.0.ports.pipeline.redact_inputs(&saved.org, &saved.space, &inputs).await;
         let execution = &program.definition.execution;
         let now = self.now();
         let start = Start {
@@ -290,6 +294,7 @@ impl Engine {
             definition: saved.definition,
             trigger_type: occurrence.kind,
             inputs,
+            shown_inputs,
             queue: self.queue_of(saved, program).await?,
             concurrency: match execution.concurrency {
                 Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
@@ -394,9 +399,15 @@ fn told(fired: Fired, automation: &AutomationId) -> Result<Fired, Error> {
     }
 }
 
+/// That a run cannot be run again with inputs of which nothing is left.
+fn gone() -> Mistake {
+    Mistake::new("inputs_invalid", "the space of the run no longer keeps its inputs").hint("send them once more")
+}
+
+/// What is wrong with the inputs. Their values are not in it, but the names of members are.
 fn in_words(mistakes: &[Mistake]) -> String {
     let told = mistakes.iter().take(5).map(|mistake| format!("`{}`: {}", mistake.pointer, mistake.message));
-    told.collect::<Vec<_>>().join("; ")
+    pipeline::redact_text(&told.collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ impl Walk {
                 Ok(Some(params)) => self.call(step, params).await?,
                 Ok(None) => Ok(End { status: StepStatus::Skipped, invocation: None, output: None, failure: None }),
                 Err(error) if error.is_transient() => return Ok(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON))),
-                Err(error) => Ok(End::failed(None, error.code(), error.to_string())),
+                // It may quote what the template was given.
+                Err(error) => Ok(End::failed(None, error.code(), pipeline::redact_text(&error.to_string()))),
             },
         };
         let end = match taken {
@@ -125,7 +126,7 @@ impl Walk {
             attempt: 1,
             failure,
         };
-        template::build_run_context(&run, self.run.inputs.clone(), self.outputs.clone())
+        template::build_run_context(&run, self.run.inputs.clone().unwrap_or_default(), self.outputs.clone())
     }
 
     /// The schema of the action's params as it is now; which leaves are texts depends on it.

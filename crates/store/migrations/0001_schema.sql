@@ -955,7 +955,10 @@ CREATE TABLE runs (
   -- The order in which runs of one automation go on.
   fire_seq BIGINT NOT NULL,
   cancelled_by TEXT,
+  -- It has the inputs redacted.
   body TEXT NOT NULL,
+  -- The inputs as they were given, sealed under the key of the space. Null once the space no longer keeps the texts of the run.
+  sealed_inputs BYTEA,
   -- Written when a worker first has it: before its first step, so that a step after a crash reads the same time.
   started_at BIGINT,
   ended_at BIGINT,
@@ -967,6 +970,8 @@ CREATE INDEX runs_by_automation ON runs (org_id, automation_id, id);
 CREATE INDEX runs_queued ON runs (org_id, automation_id, fire_seq) WHERE slot = 2;
 CREATE INDEX runs_fired ON runs (org_id, automation_id, fire_seq);
 CREATE INDEX runs_by_session ON runs (org_id, session_id);
+CREATE INDEX runs_by_time ON runs (org_id, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_with_texts ON runs (org_id, space_id, ended_at) WHERE sealed_inputs IS NOT NULL;
 CREATE INDEX runs_waiting ON runs (org_id, invocation_id) WHERE invocation_id IS NOT NULL;
 
 -- One row for each run that is not behind another. `due_at` and `lease_until` are null while it waits for something.

@@ -147,7 +147,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "runs",
         "org_id, id, automation_id, space_id, session_id, status, invocation_id, slot, fire_seq, cancelled_by, body, \
-         started_at, ended_at",
+         sealed_inputs, started_at, ended_at",
         "org_id, id",
     ),
     ("run_leases", "run_id, org_id, space_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),

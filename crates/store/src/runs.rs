@@ -1,5 +1,5 @@
 //! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
-//! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
+//! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended, but for the one that takes out its texts.
 
 use crate::budgets::{reserve_in, settle};
 use crate::bus::publish_in;
@@ -11,6 +11,7 @@ use crate::notifications::notify_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
+use countersign_core::keyring::SpaceKey as _;
 use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
@@ -138,8 +139,16 @@ impl Runs for Store {
 
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>> {
         Box::pin(async move {
-            let sql = concat!(select_run!(), " AND id = $2");
-            only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read_run)
+            let sql = "SELECT body, status, started_at, cancelled_by, sealed_inputs FROM runs WHERE org_id = $1 AND id = $2";
+            let read = |row: Row| {
+                let mut columns = Columns::of(row);
+                Ok((read_run_columns(&mut columns)?, columns.bytes_or_null()?))
+            };
+            match only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read)? {
+                Some((run, Some(sealed))) => Ok(Some(Run { inputs: Some(self.open_inputs(org, &run, &sealed).await?), ..run })),
+                Some((run, None)) => Ok(Some(run)),
+                None => Ok(None),
+            }
         })
     }
 
@@ -262,6 +271,37 @@ impl Store {
         only(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)
     }
 
+    /// Takes the texts out of a run that has ended, and out of its steps.
+    pub(crate) async fn forget_texts(&self, org: &OrgId, run: &RunId) -> Result<(), Error> {
+        let sql = concat!(select_run!(), " AND id = $2 AND ended_at IS NOT NULL");
+        let Some(ended) = only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read_run)? else {
+            return Ok(());
+        };
+        let steps: Vec<_> = self.list_steps(org, run).await?.into_iter().map(StepRecord::without_texts).collect();
+        let (org, run, body) = (org.clone(), run.clone(), to_json(&ended.without_texts())?);
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    for step in &steps {
+                        let sql = "UPDATE run_steps SET body = $1 WHERE org_id = $2 AND run_id = $3 AND phase = $4 AND step = $5";
+                        let params = vals![to_json(step)?, org.as_str(), run.as_str(), step.phase.as_str(), i64::from(step.index)];
+                        tx.exec(sql, &params).await?;
+                    }
+                    let sql = "UPDATE runs SET body = $1, sealed_inputs = NULL WHERE org_id = $2 AND id = $3";
+                    tx.exec(sql, &vals![body, org.as_str(), run.as_str()]).await.map(|_| ())
+                })
+            })
+            .await
+    }
+
+    /// The inputs of a run, as it was given them.
+    async fn open_inputs(&self, org: &OrgId, run: &Run, sealed: &[u8]) -> Result<Value, Error> {
+        let broken = || Error::Corrupt { message: format!("the inputs of the run `{}` do not open", run.id) };
+        let key = self.keychain.space_key(&self.db, org, &run.space).await?;
+        let plain = key.open(&inputs_context(&run.id), sealed).map_err(|_| broken())?;
+        serde_json::from_slice(&plain).map_err(|_| broken())
+    }
+
     async fn free(&self, lost: Vec<Lease>) -> Result<u64, Error> {
         let mut freed = 0;
         for lease in lost {
@@ -372,6 +412,8 @@ pub(crate) async fn insert_run(
         now
     ];
     tx.exec(sql, &params).await?;
+    let key = store.keychain.space_key_in(tx, org, &automation.space).await?;
+    let sealed_inputs = key.seal(&inputs_context(&start.run), to_json(&start.inputs)?.as_bytes());
     let mut chain = start.chain;
     chain.push(automation.id.clone());
     let run = Run {
@@ -388,7 +430,8 @@ pub(crate) async fn insert_run(
         trigger: firing.trigger.clone(),
         trigger_type: start.trigger_type,
         firing: firing.id.clone(),
-        inputs: start.inputs,
+        inputs: Some(start.inputs),
+        shown_inputs: start.shown_inputs,
         output: None,
         failure: None,
         handler_failed: false,
@@ -409,8 +452,8 @@ pub(crate) async fn insert_run(
     };
     let sql = "SELECT coalesce(max(fire_seq), 0) FROM runs WHERE org_id = $1 AND automation_id = $2";
     let fire_seq = count(tx.query(sql, &vals![org.as_str(), automation.id.as_str()]).await?)? + 1;
-    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body, sealed_inputs)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let params = vals![
         org.as_str(),
         run.id.as_str(),
@@ -420,7 +463,8 @@ pub(crate) async fn insert_run(
         run.status.as_str(),
         slot.stored(),
         fire_seq,
-        to_json(&run)?
+        to_json(&run)?,
+        sealed_inputs
     ];
     tx.exec(sql, &params).await?;
     insert_steps(tx, org, &run.id, &start.copied).await?;
@@ -510,8 +554,12 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
 
 /// Keeps what a worker that had lost its run brought: the run goes on without it. The calls themselves have their receipts.
 async fn discard(store: &Store, tx: &mut Tx, lease: &Lease, run: &Run, steps: &[StepRecord]) -> Result<(), Error> {
+    let is_kept = keeps_texts(tx, run).await?;
     let brought = |step: &StepRecord| {
-        let StepRecord { phase, step_id, status, invocation, failure, .. } = step;
+        let StepRecord { phase, step_id, status, invocation, mut failure, .. } = step.clone();
+        if let Some(failure) = failure.as_mut().filter(|_| !is_kept) {
+            failure.forget_message();
+        }
         json!({ "phase": phase, "step_id": step_id, "status": status, "invocation_id": invocation, "error": failure })
     };
     let body = json!({
@@ -662,6 +710,11 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     // An automation that follows another one knows it by its name: its id is another one on each server.
     let sql = "SELECT name FROM automations WHERE org_id = $1 AND id = $2";
     let name = only(tx.query(sql, &vals![run.org.as_str(), run.automation.as_str()]).await?, |row| Columns::of(row).text())?;
+    let (mut output, mut failure) = (run.output.clone(), run.failure.clone());
+    if (output.is_some() || failure.is_some()) && !keeps_texts(tx, run).await? {
+        output = None;
+        failure.iter_mut().for_each(RunFailure::forget_message);
+    }
     let body = json!({
         "run_id": run.id,
         "automation_id": run.automation,
@@ -672,8 +725,8 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
         "waiting_for": run.waiting_for,
         "trigger_id": run.trigger,
         "trigger_type": run.trigger_type,
-        "output": run.output,
-        "error": run.failure,
+        "output": output,
+        "error": failure,
         "handler_failed": run.handler_failed,
         "chain": run.chain,
         "root_run_id": run.root,
@@ -689,6 +742,17 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     publish_in(store, tx, &run.org, event).await.map(|_| ())
 }
 
+/// Whether events may have texts of the run. They outlive those of a space that keeps digests only.
+async fn keeps_texts(tx: &mut Tx, run: &Run) -> Result<bool, Error> {
+    let sql = "SELECT count(*) FROM spaces WHERE org_id = $1 AND id = $2 AND keeps = 'digests'";
+    Ok(count(tx.query(sql, &vals![run.org.as_str(), run.space.as_str()]).await?)? == 0)
+}
+
+/// What the inputs of a run are sealed for: they open in no other row.
+fn inputs_context(run: &RunId) -> String {
+    format!("inputs:{run}")
+}
+
 fn cause_of(run: &Run) -> Cause {
     let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
     Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) }
@@ -702,7 +766,10 @@ pub(crate) async fn cause_in(tx: &mut Tx, org: &OrgId, session: &SessionId) -> R
 }
 
 fn read_run(row: Row) -> Result<Run, Error> {
-    let mut columns = Columns::of(row);
+    read_run_columns(&mut Columns::of(row))
+}
+
+fn read_run_columns(columns: &mut Columns) -> Result<Run, Error> {
     let run: Run = columns.json()?;
     // A worker that takes a run writes the columns alone.
     let (status, started_at) = (columns.parsed(RunStatus::parse)?, columns.time_or_null()?);

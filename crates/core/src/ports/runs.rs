@@ -28,6 +28,7 @@ pub trait Runs: Send + Sync {
     fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>>;
     /// Gives a run back that was not begun: it is due at once.
     fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>>;
+    /// The run with its inputs, as it was given them.
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>>;
     /// The steps that have ended, in order.
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
@@ -91,6 +92,8 @@ pub struct Start {
     pub definition: Digest,
     pub trigger_type: TriggerType,
     pub inputs: Value,
+    /// The same, redacted.
+    pub shown_inputs: Value,
     pub queue: String,
     pub concurrency: Concurrency,
     /// At most so many firings of the trigger start a run in that time.

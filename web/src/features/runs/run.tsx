@@ -22,7 +22,7 @@ import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { DefinitionOfRun } from './definition'
-import { inputsSchema } from './inputs'
+import { inputsSchema, isSame } from './inputs'
 import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
 import { cancelRun, rerun, runQuery } from './queries'
 import { StartDialog } from './start'
@@ -144,7 +144,8 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
           verb="Run it"
           schema={inputsSchema((current.data.definition ?? {}) as Json)}
           inputs={(run.inputs ?? {}) as Json}
-          start={inputs => rerun(run.id, { inputs })}
+          about="Inputs that you leave as they are, are taken as they were given. If you change any, give what is redacted once more."
+          start={inputs => rerun(run.id, isSame(inputs, run.inputs) ? {} : { inputs })}
           onClose={() => setOpen(undefined)}
         />
       )}
@@ -158,7 +159,7 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
     <>
       <Section title="Inputs">
         {Object.keys(inputs).length === 0 ? (
-          <p className="text-muted-fg">None.</p>
+          <p className="text-muted-fg">{run.inputs === null ? 'Its space no longer keeps them.' : 'None.'}</p>
         ) : (
           <Params params={inputs} schema={(definition?.inputs as Json | undefined)?.schema as Json | undefined} />
         )}

@@ -127,13 +127,15 @@ test('a run is shown as JSON on demand, and its definition is compared with the 
 
 test('what a firing came to instead of a run is said', async () => {
   const ended = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null }
-  const { user } = openPage('/runs/run_1', {
+  const { server, user } = openPage('/runs/run_1', {
     ...answers(() => ended),
     'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'dropped', reason: 'already_running', run_id: null }),
   })
   await user.click(await screen.findByRole('button', { name: 'Run again…' }))
   await user.click(await screen.findByRole('button', { name: 'Run it' }))
   expect(await screen.findByText('Nothing was started: a run had not ended yet.')).toBeTruthy()
+  // Inputs that were not changed are not sent: they may be redacted here.
+  expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({})
 })
 
 test('runs are listed by automation and status', async () => {

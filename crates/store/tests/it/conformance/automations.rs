@@ -67,6 +67,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         definition: automation.definition,
         trigger_type: TriggerType::Webhook,
         inputs: json!({ "since": "now" }),
+        shown_inputs: json!({ "since": "now" }),
         queue: "fast".to_owned(),
         concurrency: Concurrency::AllowParallel,
         rate: None,
