@@ -1,29 +1,28 @@
 // Everything the pages of the rules ask the server.
 import { infiniteQueryOptions, type QueryClient, queryOptions, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useRef } from 'react'
+import { useRef } from 'react'
 import { api, body } from '@/api/client'
 import type { Invocation, Mode, Schemas } from '@/api/types'
 import { useOrgEvents } from '@/lib/events'
 import { everyPage } from '@/lib/pages'
+import { useSoon } from '@/lib/soon'
 import { isSame } from './model'
 
-/** Which event makes which queries old. */
+/** Which event makes which queries old. The catalogue and the kill switches are read again for all pages, with the inbox. */
 const OLD: readonly (readonly [string, readonly string[]])[] = [
-  ['mode.', ['modes', 'mode-versions', 'actions', 'available', 'what-if', 'explain']],
-  ['policy.', ['policies', 'policy-versions', 'actions', 'available', 'what-if', 'explain']],
+  ['mode.', ['modes', 'mode-versions', 'available', 'what-if', 'explain']],
+  ['policy.', ['policies', 'policy-versions', 'available', 'what-if', 'explain']],
   ['grant.', ['grants', 'grant', 'explain']],
-  ['switch.', ['switches', 'actions', 'available', 'explain']],
+  ['switch.', ['available', 'explain']],
   ['space.', ['spaces', 'space', 'observed', 'available', 'explain']],
   ['crossing.', ['crossings', 'explain']],
   ['consent.', ['consents', 'explain']],
   ['user.', ['users']],
   ['session.', ['sessions', 'session']],
-  ['source.', ['actions', 'available']],
-  ['action.', ['actions', 'available']],
+  ['source.', ['available']],
+  ['action.', ['available']],
   ['invocation.', ['grants', 'grant', 'observed', 'pending-calls', 'session-calls']],
 ]
-/** Those whose queries other pages ask too. */
-const SHARED = ['actions', 'switches']
 /** Many calls may end at once: what they make old is read once. */
 const SOON_MS = 400
 
@@ -31,17 +30,16 @@ const SOON_MS = 400
 export function useRulesLive(): void {
   const client = useQueryClient()
   const old = useRef(new Set<string>())
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  useEffect(() => () => clearTimeout(timer.current), [])
+  const soon = useSoon(async () => {
+    const keys = [...old.current]
+    old.current.clear()
+    await Promise.all(keys.map(key => client.invalidateQueries({ queryKey: ['rules', key] })))
+  }, SOON_MS)
   useOrgEvents(event => {
     for (const [start, keys] of OLD) {
       if (event === 'reset' || event.type.startsWith(start)) for (const key of keys) old.current.add(key)
     }
-    clearTimeout(timer.current)
-    timer.current = setTimeout(() => {
-      for (const key of old.current) void client.invalidateQueries({ queryKey: SHARED.includes(key) ? [key] : ['rules', key] })
-      old.current.clear()
-    }, SOON_MS)
+    if (old.current.size > 0) soon()
   })
 }
 
