@@ -5,6 +5,7 @@ import { api, body } from '@/api/client'
 import type { Invocation, Mode, Schemas } from '@/api/types'
 import { useOrgEvents } from '@/lib/events'
 import { everyPage } from '@/lib/pages'
+import { useRefresh } from '@/lib/refresh'
 import { useSoon } from '@/lib/soon'
 import { isSame } from './model'
 
@@ -17,7 +18,6 @@ const OLD: readonly (readonly [string, readonly string[]])[] = [
   ['space.', ['spaces', 'space', 'observed', 'available', 'explain']],
   ['crossing.', ['crossings', 'explain']],
   ['consent.', ['consents', 'explain']],
-  ['user.', ['users']],
   ['session.', ['sessions', 'session']],
   ['source.', ['available']],
   ['action.', ['available']],
@@ -29,6 +29,7 @@ const SOON_MS = 400
 /** Reads what is shown again when the stream tells that it has changed. */
 export function useRulesLive(): void {
   const client = useQueryClient()
+  useRefresh(['user.'], ['users'])
   const old = useRef(new Set<string>())
   const soon = useSoon(async () => {
     const keys = [...old.current]
@@ -162,10 +163,6 @@ export const consentsQuery = infiniteQueryOptions({
 export const giveConsent = (consent: Schemas['NewConsentRequest']) => body(api.POST('/api/v1/consents', { body: consent }))
 export const withdrawConsent = (consent: string) => body(api.DELETE('/api/v1/consents/{consent}', { params: { path: { consent } } }))
 
-export const spacesQuery = queryOptions({
-  queryKey: ['rules', 'spaces'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/spaces', { params: { query: { limit: 100, after } } }))),
-})
 export const spaceQuery = (space: string) =>
   queryOptions({
     queryKey: ['rules', 'space', space],
@@ -184,13 +181,6 @@ export const crossingsQuery = queryOptions({ queryKey: ['rules', 'crossings'], q
 export const setCrossing = (crossing: Schemas['CrossingRequest'], isAllowed: boolean) =>
   isAllowed ? body(api.POST('/api/v1/crossings', { body: crossing })) : body(api.DELETE('/api/v1/crossings', { body: crossing }))
 
-export const usersQuery = queryOptions({
-  queryKey: ['rules', 'users'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/users', { params: { query: { limit: 100, after } } }))),
-  staleTime: 60_000,
-  retry: false,
-})
-
 export const observedQuery = (space: string | undefined, since: string) =>
   queryOptions({
     queryKey: ['rules', 'observed', space, since],
@@ -205,12 +195,6 @@ export const switchOn = (request: Schemas['SwitchOnRequest']) => body(api.POST('
 export const switchOff = (scope: string, reason: string | undefined) =>
   body(api.POST('/api/v1/kill-switches/off', { body: { scope, reason } }))
 
-export const sessionsQuery = infiniteQueryOptions({
-  queryKey: ['rules', 'sessions'],
-  initialPageParam: undefined as string | undefined,
-  queryFn: ({ pageParam }) => body(api.GET('/api/v1/sessions', { params: { query: { limit: 100, after: pageParam } } })),
-  getNextPageParam: page => page.next ?? undefined,
-})
 export const sessionQuery = (session: string | undefined) =>
   queryOptions({
     queryKey: ['rules', 'session', session],
