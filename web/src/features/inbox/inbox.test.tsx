@@ -62,7 +62,7 @@ async function listens(server: ReturnType<typeof serve>, id: string): Promise<vo
   const reads = () => server.asked.filter(({ path }) => path === `/api/v1/invocations/${id}`).length
   await screen.findByText('live')
   const before = reads()
-  server.event('invocation.pending', id, 4)
+  server.event('invocation.held', id, 4)
   await waitFor(() => expect(reads()).toBeGreaterThan(before))
 }
 
@@ -228,7 +228,7 @@ test('a call that is closed stays closed, whatever arrives, until a person opens
   await user.keyboard('{Escape}')
   await screen.findByText('Nothing is selected')
   known.set('inv_b', other)
-  server.event('invocation.pending', 'inv_b', 5)
+  server.event('invocation.held', 'inv_b', 5)
   await screen.findByRole('button', { name: '1 new' })
   await user.keyboard('n')
   await waitFor(() => expect(rows()).toHaveLength(2))
