@@ -4,12 +4,12 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
-import { spacesQuery } from '@/components/spaces-field'
 import { ModeWord, TierBadge } from '@/components/status'
 import { cx, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
 import { lineDiff } from '@/lib/diff'
+import { spacesQuery } from '@/lib/spaces'
 import { planInWords, sourcesOf } from './model'
 
 /** What is wrong, or worth a look, each with its place and what to try. */

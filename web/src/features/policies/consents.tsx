@@ -9,9 +9,11 @@ import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/c
 import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { meQuery } from '@/lib/me'
+import { spacesQuery } from '@/lib/spaces'
+import { usersQuery } from '@/lib/users'
 import { quoted } from './model'
 import { Asked, Labelled, More, Select, SpaceSelect, TabHead } from './parts'
-import { changed, consentsQuery, giveConsent, spacesQuery, usersQuery, withdrawConsent } from './queries'
+import { changed, consentsQuery, giveConsent, withdrawConsent } from './queries'
 
 const route = getRouteApi('/policies/consents')
 const STATES: Record<Schemas['ConsentState'], { word: string; tone: string }> = {
