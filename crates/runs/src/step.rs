@@ -8,7 +8,7 @@ use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
@@ -135,6 +135,11 @@ impl Walk {
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
+        if self.run.recoveries > 0
+            && let Err(error) = self.take_over(step).await
+        {
+            return self.wait_or_fail(step, error);
+        }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
         match self.reserve(step, &params).await? {
@@ -168,6 +173,23 @@ impl Walk {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
         }
+    }
+
+    /// Settles the call that an earlier worker of this run may have begun, once that worker's server is silent. Otherwise the run would have
+    /// to wait until it is gone.
+    async fn take_over(&self, step: &StepProgram) -> Result<(), pipeline::Error> {
+        let pipeline = &self.engine.0.ports.pipeline;
+        let action = step.definition.action.as_str();
+        let Some(begun) = pipeline.begun_under(&self.run.org, &self.run.space, action, &self.key(step)).await? else {
+            return Ok(());
+        };
+        for _ in 0..=LEASE_SILENT_SECONDS {
+            if !pipeline.take_over(&self.run.org, &begun).await? {
+                return Ok(());
+            }
+            pipeline.watch(&self.run.org, &begun, SOON).await?;
+        }
+        Ok(())
     }
 
     /// The same for the same step of the same run, whoever works on it.
