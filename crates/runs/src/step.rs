@@ -3,7 +3,7 @@
 use crate::backoff;
 use crate::error::Error;
 use crate::program::StepProgram;
-use crate::walk::Walk;
+use crate::walk::{TIMED_OUT, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::artifact::{ArtifactRetention, Visibility};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// The code of a step whose next attempt would come after its run has to have ended.
 const TOO_LATE: &str = "retry_after_exceeds_deadline";
+
+/// The code of a call whose source did not answer in time.
+const SOURCE_TIMED_OUT: &str = "source_timed_out";
 
 /// How soon a step is looked at again that cannot go on because something is away.
 const SOON: Duration = Duration::from_secs(1);
@@ -60,6 +63,7 @@ impl Walk {
             },
         };
         let end = match taken {
+            Ok(end) if self.time_left_ms() == 0 => end.cut_off(),
             Ok(end) => end,
             Err(waits) => return Ok(waits),
         };
@@ -345,6 +349,14 @@ impl Walk {
 impl End {
     fn failed(invocation: Option<InvocationId>, code: &str, message: String) -> Self {
         Self { status: StepStatus::Failed, invocation, output: None, failure: Some(Failure { code: code.to_owned(), message }) }
+    }
+
+    /// The same, of a run that has no time left. A call that was given what was left of it, and did not answer, was not too slow by itself.
+    fn cut_off(self) -> Self {
+        if self.failure.as_ref().is_none_or(|failure| failure.code != SOURCE_TIMED_OUT) {
+            return self;
+        }
+        Self::failed(self.invocation, TIMED_OUT, "the run took longer than it may".to_owned())
     }
 }
 
