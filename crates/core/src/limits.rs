@@ -384,7 +384,7 @@ pub const STORE_WRITE_SECONDS: u64 = 30;
 /// A store that accepts no write for this long is not ready. Health checks should ask more often than this.
 pub const READINESS_SECONDS: u64 = 3;
 /// How often a server renews its lease, which tells the other servers on its database that it lives.
-pub const LEASE_RENEW_SECONDS: u64 = 5;
+pub const LEASE_RENEW_SECONDS: u64 = 3;
 /// A server that could not renew its lease for this long, after several tries, starts no effect until it can; callers get
 /// `store_unavailable`.
 pub const LEASE_FENCE_SECONDS: u64 = 20;
@@ -399,6 +399,9 @@ pub const LEASE_SECONDS: u64 = {
     let margin_seconds = 10;
     LEASE_FENCE_SECONDS + commit_seconds + effect_seconds + margin_seconds
 };
+/// A server that has not renewed its lease for this long is silent: it is dead, or has lost touch and may still make the effects that it
+/// started. A run that goes on elsewhere has its call asked about then already (`Pipeline::take_over`).
+pub const LEASE_SILENT_SECONDS: u64 = RUN_LEASE_SECONDS;
 /// How long a server that is gone stays in the list of servers.
 pub const SERVER_REMEMBERED_SECONDS: u64 = 24 * 60 * 60;
 /// How long it is remembered that an effect was reverted: practically for ever.

@@ -3,12 +3,12 @@
 use crate::backoff;
 use crate::error::Error;
 use crate::program::StepProgram;
-use crate::walk::Walk;
+use crate::walk::{TIMED_OUT, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// The code of a step whose next attempt would come after its run has to have ended.
 const TOO_LATE: &str = "retry_after_exceeds_deadline";
+
+/// The code of a call whose source did not answer in time.
+const SOURCE_TIMED_OUT: &str = "source_timed_out";
 
 /// How soon a step is looked at again that cannot go on because something is away.
 const SOON: Duration = Duration::from_secs(1);
@@ -61,6 +64,7 @@ impl Walk {
             },
         };
         let end = match taken {
+            Ok(end) if self.time_left_ms() == 0 => end.cut_off(),
             Ok(end) => end,
             Err(waits) => return Ok(waits),
         };
@@ -136,6 +140,11 @@ impl Walk {
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
+        if self.run.recoveries > 0
+            && let Err(error) = self.take_over(step).await
+        {
+            return self.wait_or_fail(step, error);
+        }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
         match self.reserve(step, &params).await? {
@@ -169,6 +178,23 @@ impl Walk {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
         }
+    }
+
+    /// Settles the call that an earlier worker of this run may have begun, once that worker's server is silent. Otherwise the run would have
+    /// to wait until it is gone.
+    async fn take_over(&self, step: &StepProgram) -> Result<(), pipeline::Error> {
+        let pipeline = &self.engine.0.ports.pipeline;
+        let action = step.definition.action.as_str();
+        let Some(begun) = pipeline.begun_under(&self.run.org, &self.run.space, action, &self.key(step)).await? else {
+            return Ok(());
+        };
+        for _ in 0..=LEASE_SILENT_SECONDS {
+            if !pipeline.take_over(&self.run.org, &begun).await? {
+                return Ok(());
+            }
+            pipeline.watch(&self.run.org, &begun, SOON).await?;
+        }
+        Ok(())
     }
 
     /// The same for the same step of the same run, whoever works on it.
@@ -324,6 +350,14 @@ impl Walk {
 impl End {
     fn failed(invocation: Option<InvocationId>, code: &str, message: String) -> Self {
         Self { status: StepStatus::Failed, invocation, output: None, failure: Some(Failure { code: code.to_owned(), message }) }
+    }
+
+    /// The same, of a run that has no time left. A call that was given what was left of it, and did not answer, was not too slow by itself.
+    fn cut_off(self) -> Self {
+        if self.failure.as_ref().is_none_or(|failure| failure.code != SOURCE_TIMED_OUT) {
+            return self;
+        }
+        Self::failed(self.invocation, TIMED_OUT, "the run took longer than it may".to_owned())
     }
 }
 

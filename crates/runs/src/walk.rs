@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The code of a run that took longer than it may.
-const TIMED_OUT: &str = "timed_out";
+pub(crate) const TIMED_OUT: &str = "timed_out";
 
 /// How soon a run is looked at again that could not go on because something is away.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -124,7 +124,7 @@ impl Engine {
             }
             let asked_at = Instant::now();
             // A store that does not answer must not keep us from dropping what we no longer hold.
-            match timeout(Duration::from_secs(RUN_BEAT_SECONDS), self.ledger().keep_leases(leases.clone())).await {
+            match timeout(held.for_sure(), self.ledger().keep_leases(leases.clone())).await {
                 Ok(Ok(kept)) => held.keep(&leases, &kept, asked_at),
                 Ok(Err(error)) => tracing::warn!(%error, "leases on runs could not be renewed; they are tried again"),
                 Err(_) => tracing::warn!("leases on runs could not be renewed in time; they are tried again"),
@@ -204,6 +204,13 @@ impl Held {
         self.0.lock().values().map(|holding| holding.lease.clone()).collect()
     }
 
+    /// How long every lease holds for sure, and no longer than to the next beat.
+    fn for_sure(&self) -> Duration {
+        let first = self.0.lock().values().map(|holding| holding.until).min();
+        let beat = Duration::from_secs(RUN_BEAT_SECONDS);
+        first.map_or(beat, |first| first.saturating_duration_since(Instant::now()).min(beat))
+    }
+
     /// Those that were not kept are lost, and those that are to be cancelled hear of it.
     fn keep(&self, asked: &[Lease], kept: &[countersign_core::ports::runs::KeptLease], asked_at: Instant) {
         let mut held = self.0.lock();
@@ -257,6 +264,9 @@ mod tests {
         held.add(lease(2), Signals::new(CancellationToken::new()), Instant::now());
         held.drop_expired();
         assert_eq!(held.leases(), [lease(2)]);
+        assert_eq!(held.for_sure(), Duration::from_secs(RUN_BEAT_SECONDS), "a store that hangs is asked again at the next beat");
+        held.add(lease(3), Signals::new(CancellationToken::new()), long_ago);
+        assert_eq!(held.for_sure(), Duration::ZERO, "it is not waited for beyond the end of a lease");
     }
 
     #[test]

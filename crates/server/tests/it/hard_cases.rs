@@ -2,7 +2,9 @@
 
 use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_triggers};
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
+use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS};
 use countersign_core::ports::bus::{GroupName, NewEvent};
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::{EventBus, EventFeed, Runs};
@@ -31,6 +33,12 @@ on_sqlite!(
     edit_while_running,
     schedule_edit_disable_enable,
     self_trigger_refused,
+    what_a_run_sends_says_what_led_to_it,
+    automations_that_follow_each_other_in_a_circle_stop,
+    an_automation_of_somebody_who_is_out_starts_nothing,
+    a_run_that_takes_too_long_is_timed_out,
+    a_step_has_no_more_time_than_it_says,
+    an_approval_that_never_comes_ends_the_run_after_a_day,
     on_failure_fails_once,
     what_a_worker_brings_that_lost_its_run_is_told_apart,
     a_call_in_doubt_is_repeated_where_that_does_no_harm,
@@ -449,6 +457,148 @@ async fn self_trigger_refused(kind: Kind) {
     // Calls that no automation makes have no chain.
     server.agent().await.invoke("fake.read", json!({})).await.ok();
     assert!(server.source.calls().iter().any(|call| call.context.chain.is_none()));
+}
+
+/// The header of a request and the `_meta` of an MCP call, as they arrive at others.
+async fn what_a_run_sends_says_what_led_to_it(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_whole(kind, &[&upstream.url]).await;
+    let _working = server.work();
+    server.owner.set_mode("http.request", "allow").await;
+    server.owner.post("/api/v1/sources", json!({ "name": "kit", "url": upstream.mcp(), "trust_hints": true })).await.ok();
+    let request = json!({ "method": "POST", "url": upstream.mcp(), "headers": { "content-type": "application/json" },
+        "body": r#"{ "id": 1, "method": "prompts/list" }"# });
+    let mut definition = plan(&[]);
+    definition["triggers"] = json!([{ "trigger_id": "hook", "type": "webhook" }]);
+    definition["plan"] = json!([
+        { "step_id": "send", "action": "http.request", "config": request },
+        { "step_id": "look", "action": "kit.look", "config": { "text": "x" } },
+    ]);
+    let made = saved(&server.owner, definition).await;
+    let (id, bearer) = (id_of(&made), format!("Bearer {}", made["tokens"][0]["token"].as_str().unwrap()));
+    let auth = ("authorization", bearer.as_str());
+    let fired = fire(&server, &id, &[auth], "{}").await.ok();
+    let shown = ended(&server.owner, fired["run_id"].as_str().unwrap()).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    let chains = upstream.chains();
+    assert!(chains.len() == 2 && chains[0] == chains[1] && chains[0].starts_with(&format!("v1;{id};")), "{chains:?}");
+    let back = fire(&server, &id, &[auth, ("countersign-chain", &chains[0])], "{}").await;
+    assert_eq!((&back.body["outcome"], &back.body["reason"]), (&json!("refused"), &json!("loop_guard")), "{back:?}");
+    server.agent().await.invoke("kit.look", json!({})).await.ok();
+    assert_eq!(upstream.chains().len(), 2, "nothing led to what an agent does");
+}
+
+/// Each is fired by the end of the other.
+async fn automations_that_follow_each_other_in_a_circle_stop(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let following = |name: &str, other: &str| {
+        let config = json!({ "event_type": "automation.run.*",
+            "filters": { "type": "automation.run.succeeded", "data.automation_name": other } });
+        let mut definition = plan(&["fake.read"]);
+        definition["name"] = json!(name);
+        definition["triggers"] = json!([{ "trigger_id": "after", "type": "event", "config": config }]);
+        definition["execution"] = json!({ "concurrency": "allow_parallel" });
+        definition
+    };
+    let ping = id_of(&saved(&server.owner, following("Ping", "Pong")).await);
+    server.clock.advance_ms(1);
+    let pong = id_of(&saved(&server.owner, following("Pong", "Ping")).await);
+    let _working = server.work();
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let first = run(&server.owner, &ping, json!({})).await;
+    let firings = async || {
+        let firings = server.owner.get(&format!("/api/v1/automations/{ping}/firings")).await.ok();
+        let pair = |firing: &Value| [&firing["outcome"], &firing["reason"]].map(|word| word.as_str().unwrap().to_owned());
+        firings["items"].as_array().unwrap().iter().map(pair).collect::<Vec<_>>()
+    };
+    let mut fired = firings().await;
+    for _ in 0..200 {
+        if fired.len() > 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fired = firings().await;
+    }
+    fired.sort();
+    assert_eq!(fired, [["refused", "loop_guard"], ["started", "manual"]]);
+    let second = runs_of(&server, &pong, 1).await.remove(0);
+    let second = ended(&server.owner, second["id"].as_str().unwrap()).await;
+    assert_eq!((&second["chain"], &second["root_run_id"]), (&json!([ping, pong]), &json!(first)), "{second:#}");
+    assert_eq!(server.source.calls().len(), 2);
+}
+
+/// An automation acts for whoever saved it, when it is fired and when its run begins.
+async fn an_automation_of_somebody_who_is_out_starts_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "member").await;
+    let id = id_of(&saved(&mia, plan(&["fake.read"])).await);
+    let before = run(&server.owner, &id, json!({})).await;
+    let principal = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/users/{}/disable", principal.trim_start_matches("user:"));
+    server.owner.post(&path, json!({})).await.ok();
+    let refused = server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({})).await;
+    assert_eq!((&refused.body["outcome"], &refused.body["reason"]), (&json!("refused"), &json!("creator_inactive")), "{refused:?}");
+    let _working = server.work();
+    let shown = ended(&server.owner, &before).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("creator_inactive")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 0);
+}
+
+/// The call that is under way when the time is over gets no more of it, and what follows a failure runs.
+async fn a_run_that_takes_too_long_is_timed_out(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read"]);
+    let tell = json!({ "step_id": "tell", "action": "fake.read", "config": { "text": "{{ run.error.code }} at {{ run.error.step_id }}" } });
+    definition["execution"] = json!({ "timeout_seconds": 1, "on_failure": [tell] });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
+    let steps: Vec<_> = shown["steps"].as_array().unwrap().iter().map(|step| [&step["step_id"], &step["status"]]).collect();
+    assert_eq!(steps, [[&json!("step_0"), &json!("failed")], [&json!("tell"), &json!("succeeded")]]);
+    assert_eq!(server.source.calls()[1].params["text"], "timed_out at step_0");
+    let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
+    assert_eq!(events.iter().filter(|event| event.name == "automation.run.timed_out").count(), 1);
+}
+
+async fn a_step_has_no_more_time_than_it_says(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read"]);
+    definition["plan"][1]["timeout_seconds"] = json!(1);
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.source.will_answer(json!({}));
+    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_timed_out")), "{shown:#}");
+    let limits: Vec<_> = server.source.calls().iter().map(|call| call.context.timeout_ms).collect();
+    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000], "the other step has the time of its action");
+}
+
+/// Waiting for a person is no working time of the run.
+async fn an_approval_that_never_comes_ends_the_run_after_a_day(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    let call = waits["invocation_id"].as_str().unwrap();
+    server.clock.advance_seconds(APPROVAL_UNATTENDED_SECONDS - 1);
+    server.pipeline.sweep().await.unwrap();
+    assert_eq!(server.shown(call).await["status"], "pending");
+    server.clock.advance_seconds(2);
+    server.pipeline.sweep().await.unwrap();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("expired")), "{shown:#}");
+    assert_eq!(server.receipt_of(call).await["status"], "expired");
+    assert_eq!(server.source.calls().len(), 0);
+    server.verify().await;
 }
 
 async fn on_failure_fails_once(kind: Kind) {

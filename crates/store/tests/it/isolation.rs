@@ -606,7 +606,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 127] = [
+const WRITES: [&str; 128] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -665,6 +665,7 @@ const WRITES: [&str; 127] = [
     "keep_listing",
     "note_listing",
     "claim",
+    "claim_silent",
     "release",
     "open_batch",
     "save_batch",
@@ -872,6 +873,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
     assert_eq!(store.finish(finish.into()).await, Ok(Finished::Missing));
     assert_eq!(store.claim(org, &theirs.running.id, Status::Running).await, Ok(false));
+    assert_eq!(store.claim_silent(org, &theirs.running.id).await, Ok(false));
     store.release(org, &theirs.running.id).await.unwrap();
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
