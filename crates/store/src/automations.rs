@@ -151,18 +151,12 @@ impl Automations for Store {
         Box::pin(self.db.write(passed.org.clone(), move |tx| Box::pin(async move { pass_in(&store, tx, passed).await })))
     }
 
-    fn automations_changed_at<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Option<Timestamp>, Error>> {
-        Box::pin(async move {
-            let sql = "SELECT max(changed_at) FROM automations WHERE org_id = $1";
-            Ok(only(self.db.read(sql, &vals![org.as_str()]).await?, |row| Columns::of(row).time_or_null())?.flatten())
-        })
-    }
-
     fn list_event_triggers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<EventTrigger>, Error>> {
         Box::pin(async move {
             let sql = "SELECT triggers.automation_id, automations.space_id, triggers.id, automations.definition FROM triggers
                        JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id
-                       WHERE triggers.org_id = $1 AND kind = 'event' AND enabled = 1 AND automations.status = 'active'";
+                       WHERE triggers.org_id = $1 AND kind = 'event' AND enabled = 1 AND automations.status = 'active'
+                       ORDER BY triggers.automation_id, triggers.id";
             all(self.db.read(sql, &vals![org.as_str()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 let (automation, space) = (columns.id()?, columns.id()?);

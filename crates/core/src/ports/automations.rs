@@ -23,9 +23,7 @@ pub trait Automations: Send + Sync {
     fn next_due_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>>;
     /// Says how far a schedule was handled. Returns false, and changes nothing, if another server has said so meanwhile.
     fn pass_ticks(&self, passed: PassedTicks) -> Future<'_, Result<bool, Error>>;
-    /// Changes whenever an automation or a trigger of the org changes.
-    fn automations_changed_at<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Option<Timestamp>, Error>>;
-    /// The enabled event triggers of the org's active automations.
+    /// The enabled event triggers of the org's active automations, always in the same order.
     fn list_event_triggers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<EventTrigger>, Error>>;
 }
 

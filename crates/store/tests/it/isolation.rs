@@ -520,7 +520,6 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_automation_definition: store.find_automation_definition(org, theirs.automation.definition).await.unwrap();
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
-        automations_changed_at: store.automations_changed_at(org).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
@@ -972,7 +971,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
     assert!(store.move_event_group(org, &group(), Start::Now, Move::Reset, &by).await.unwrap().is_some());
-    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter)).await, Ok(0));
+    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter), &by).await, Ok(0));
     assert_eq!(store.drop_dead_event(org, &theirs.letter).await, Ok(false));
     assert_eq!(store.answer_failure(org, &theirs.ended.id, None, &by).await, Ok(false));
     assert_eq!(store.forget_dead_letters(org).await, Ok(0));

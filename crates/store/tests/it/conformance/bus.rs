@@ -297,7 +297,7 @@ async fn what_fails_too_often_becomes_a_dead_letter_and_can_be_asked_for_once_mo
     tenant.read_once(store).await;
     store.forget_old(&tenant.org).await.unwrap();
     assert_eq!(store.find_event(&tenant.org, position).await, Ok(None));
-    assert_eq!(store.retry_dead_events(&tenant.org, None, Some(&dead.id)).await, Ok(1));
+    assert_eq!(store.retry_dead_events(&tenant.org, None, Some(&dead.id), &tenant.person()).await, Ok(1));
     assert_eq!(letters().await, []);
     let again = claim(store, &tenant, 1).await.remove(0);
     assert_eq!((&again.event, again.delivery), (&dead.event, 1), "as if it had never been delivered");
