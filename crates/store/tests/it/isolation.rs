@@ -558,8 +558,9 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 45] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
+    ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
     ("list_due_gatherings", "for one clock, which goes on by org"),
     ("next_gathering_at", "a time, for one clock"),
@@ -571,6 +572,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
+    ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -1027,7 +1029,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         high_water: testkit::clock::START,
         next_due_at: None,
         skipped: Vec::new(),
-        is_corrected: false,
+        mended: None,
     };
     assert_eq!(store.pass_ticks(passed).await, Ok(false));
     assert_eq!(store.drop_draft(org, &theirs.draft).await, Ok(false));
