@@ -318,8 +318,8 @@ pub(crate) async fn switch_trigger(app: &App, by: &Principal, text: &str, trigge
         Switch::Enable => {
             let schedule = from_now(app, &found, FiringReason::Disabled).await?.into_iter().find(|(one, _)| one.id == trigger);
             // One that was enabled already has left out nothing.
-            let from_now = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
-            TriggerChange::Enable(schedule.map(from_now).unwrap_or_default())
+            let goes_on = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
+            TriggerChange::Enable(schedule.map(goes_on).unwrap_or_default())
         }
     };
     let changed = app.store().change_trigger(&by.org, &found.id, trigger, change, person).await?;
