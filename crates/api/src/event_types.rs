@@ -82,6 +82,11 @@ const TYPES: &[(&str, &str, Shape)] = &[
             ("reason", Text("already_running")),
         ]),
     ),
+    (
+        "automation.mended",
+        "A run or a schedule that nothing would have moved any more goes on.",
+        Shape::Members(&[("automation_id", Text(AUTOMATION)), ("what", Text("next_due"))]),
+    ),
     ("automation.paused", "An automation was paused.", Shape::Rule("automation_set")),
     ("automation.resumed", "An automation goes on.", Shape::Rule("automation_set")),
     (

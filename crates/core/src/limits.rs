@@ -782,8 +782,6 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
-/// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
-pub const MATCHER_DELTA_MAX: usize = 256;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
 pub const CRON_CHARS_MAX: usize = 256;
 /// A schedule that fires more often than this gets a warning.

@@ -60,10 +60,6 @@ impl Engine {
     /// Fires a webhook. Its sender is told what it came to.
     pub async fn fire_hook(&self, hook: Hook) -> Result<Fired, Error> {
         let saved = self.live(&hook.trigger.org, &hook.trigger.automation).await?;
-        let is_open = hook.trigger.disabled_why.is_some();
-        if saved.status == AutomationStatus::Paused || !hook.trigger.is_enabled && !is_open {
-            return Err(Error::Paused { automation: saved.id });
-        }
         let program = self.program(&saved.org, saved.definition).await?;
         let occurrence = Occurrence {
             saved: &saved,
@@ -76,14 +72,17 @@ impl Engine {
             lineage: Lineage { chain: hook.chain, root: None },
             even_paused: false,
         };
-        if is_open {
-            self.hand_over(self.refusal(&occurrence, FiringReason::BreakerOpen, hook.trigger.disabled_why.clone())).await?;
-            return Err(Error::Paused { automation: saved.id.clone() });
+        if let Some(reason) = stopped(&saved, &hook.trigger) {
+            let why = hook.trigger.disabled_why.clone().filter(|_| reason == FiringReason::BreakerOpen);
+            let refusal = self.refusal(&occurrence, reason, why);
+            return self.refuse(refusal, Error::Paused { automation: saved.id.clone() }).await;
         }
         let fired = match self.prepare(&occurrence).await? {
             Ok(new) => self.hand_over(new).await?,
-            // Nothing was fired: the sender can mend what it sends.
-            Err(mistakes) => return Err(Error::InputsInvalid { mistakes }),
+            Err(mistakes) => {
+                let refusal = self.refusal(&occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes)));
+                return self.refuse(refusal, Error::InputsInvalid { mistakes }).await;
+            }
         };
         match &fired {
             Fired::New(firing) if firing.reason == FiringReason::RateLimited => {
@@ -331,6 +330,15 @@ impl Engine {
         }
     }
 
+    /// Records a firing that starts nothing, and tells its sender why. What has the key of an earlier one gets the answer of that one.
+    async fn refuse(&self, refusal: NewFiring, why: Error) -> Result<Fired, Error> {
+        let automation = refusal.automation.clone();
+        match self.hand_over(refusal).await? {
+            Fired::New(_) => Err(why),
+            fired @ (Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation) => told(fired, &automation),
+        }
+    }
+
     async fn hand_over(&self, new: NewFiring) -> Result<Fired, Error> {
         let fired = self.ledger().fire(new).await?;
         self.count(&fired);
@@ -366,6 +374,16 @@ fn rate_of(program: &Program, trigger: Option<&Trigger>) -> Option<Rate> {
         Kind::Schedule(_) => None,
         Kind::Webhook(webhook) => Some(webhook.rate_limit),
         Kind::Event(event) => Some(event.rate_limit),
+    }
+}
+
+/// Why the trigger starts nothing until a person lets it.
+fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
+    match saved.status {
+        AutomationStatus::Paused | AutomationStatus::Archived => Some(FiringReason::Paused),
+        AutomationStatus::Active if trigger.is_enabled => None,
+        AutomationStatus::Active if trigger.disabled_why.is_some() => Some(FiringReason::BreakerOpen),
+        AutomationStatus::Active => Some(FiringReason::Disabled),
     }
 }
 

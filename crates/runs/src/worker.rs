@@ -24,8 +24,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// How often runs of workers that are gone are looked for.
 const FREE_EVERY: Duration = Duration::from_millis(500);
 
-/// How often runs are looked for that nobody woke.
-const FORGOTTEN_EVERY: Duration = Duration::from_secs(30);
+/// How often is looked for what has to be mended.
+const MEND_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a worker that stops waits for its steps.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     async fn free_lost(self, stop: CancellationToken) {
-        let mut forgotten_at = Instant::now();
+        let mut mended_at = Instant::now();
         while !stop.is_cancelled() {
             tokio::select! {
                 () = sleep(FREE_EVERY) => {}
@@ -149,16 +149,10 @@ impl Engine {
                 }
                 Err(error) => tracing::debug!(%error, "runs of workers that are gone are looked for again"),
             }
-            if forgotten_at.elapsed() >= FORGOTTEN_EVERY {
-                forgotten_at = Instant::now();
-                match self.ledger().wake_forgotten_runs().await {
-                    Ok(0) => {}
-                    Ok(woken) => {
-                        metrics::counter!("countersign_runs_forgotten_total").increment(woken);
-                        tracing::warn!(woken, "runs whose call had ended were not woken; they are now");
-                        self.0.run_due.notify_waiters();
-                    }
-                    Err(error) => tracing::debug!(%error, "runs that nobody woke are looked for again"),
+            if mended_at.elapsed() >= MEND_EVERY {
+                mended_at = Instant::now();
+                if let Err(error) = self.mend().await {
+                    tracing::debug!(%error, "what has to be mended is looked for again");
                 }
             }
         }

@@ -170,9 +170,13 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     Ok(Fired::New(firing))
 }
 
-/// The key that is answered with this firing from now on. A sender that is told to come again later comes with the same key.
+/// The key that is answered with this firing from now on. A sender that is told to come again later, or to send something else, comes with the
+/// same key.
 fn bound(occasion: Occasion, reason: FiringReason) -> Option<(String, Digest)> {
-    let is_told_to_come_again = matches!(reason, FiringReason::RateLimited | FiringReason::BreakerOpen | FiringReason::Disabled);
+    let is_told_to_come_again = matches!(
+        reason,
+        FiringReason::RateLimited | FiringReason::BreakerOpen | FiringReason::Disabled | FiringReason::Paused | FiringReason::InputsInvalid
+    );
     match occasion {
         Occasion::Key { key, fingerprint } if !is_told_to_come_again => Some((key, fingerprint)),
         Occasion::Key { .. } | Occasion::Tick(_) | Occasion::Event(_) | Occasion::Request => None,
@@ -295,7 +299,6 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
             let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
                        WHERE org_id = $2 AND automation_id = $3 AND id = $4";
             tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
-            // Listeners read their triggers anew.
             let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
             tx.exec(sql, &vals![now, org, id]).await?;
             let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why });

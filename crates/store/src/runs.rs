@@ -5,6 +5,7 @@ use crate::budgets::{reserve_in, settle};
 use crate::bus::publish_in;
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::events::tell;
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::notifications::notify_in;
@@ -185,15 +186,7 @@ impl Runs for Store {
                 return Ok(false);
             }
             let (org, invocation) = (org.clone(), invocation.clone());
-            self.db
-                .write(org.clone(), move |tx| {
-                    Box::pin(async move {
-                        let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
-                                   AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
-                        Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)
-                    })
-                })
-                .await
+            self.db.write(org.clone(), move |tx| Box::pin(async move { wake_in(tx, &org, &invocation).await })).await
         })
     }
 
@@ -223,20 +216,37 @@ impl Runs for Store {
 
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>> {
         Box::pin(async move {
-            let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.invocation_id FROM runs
+            let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.automation_id, runs.id, runs.invocation_id FROM runs
                        JOIN run_leases ON run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
                        JOIN invocations ON invocations.org_id = runs.org_id AND invocations.id = runs.invocation_id
                        AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
                        WHERE runs.status = 'waiting' LIMIT $1";
             let forgotten = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
                 let mut columns = Columns::of(row);
-                Ok((columns.id::<OrgId>()?, columns.id::<InvocationId>()?))
+                Ok((columns.id()?, columns.id()?, columns.id()?, columns.id()?))
             })?;
             let mut woken = 0;
-            for (org, invocation) in forgotten {
-                woken += u64::from(self.wake_run(&org, &invocation).await?);
+            for (org, automation, run, invocation) in forgotten {
+                woken += u64::from(self.wake_forgotten(org, automation, run, invocation).await?);
             }
             Ok(woken)
+        })
+    }
+
+    fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let sql = "/* every org: a worker works for all of them */ SELECT DISTINCT runs.org_id, runs.automation_id FROM runs
+                       WHERE runs.slot = 2 AND NOT EXISTS (SELECT 1 FROM runs AS heads
+                         WHERE heads.org_id = runs.org_id AND heads.automation_id = runs.automation_id AND heads.slot = 1) LIMIT $1";
+            let stuck = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.id()?, columns.id()?))
+            })?;
+            let mut promoted = 0;
+            for (org, automation) in stuck {
+                promoted += u64::from(self.promote_stuck(org, automation).await?);
+            }
+            Ok(promoted)
         })
     }
 
@@ -294,12 +304,44 @@ impl Store {
             .await
     }
 
+    /// Whether the run was still to be woken; then it is told.
+    async fn wake_forgotten(&self, org: OrgId, automation: AutomationId, run: RunId, invocation: InvocationId) -> Result<bool, Error> {
+        let store = self.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let is_woken = wake_in(tx, &org, &invocation).await?;
+                    if is_woken {
+                        tell_mended(&store, tx, &org, &automation, &run, "run_woken").await?;
+                    }
+                    Ok(is_woken)
+                })
+            })
+            .await
+    }
+
     /// The inputs of a run, as it was given them.
     async fn open_inputs(&self, org: &OrgId, run: &Run, sealed: &[u8]) -> Result<Value, Error> {
         let broken = || Error::Corrupt { message: format!("the inputs of the run `{}` do not open", run.id) };
         let key = self.keychain.space_key(&self.db, org, &run.space).await?;
         let plain = key.open(&inputs_context(&run.id), sealed).map_err(|_| broken())?;
         serde_json::from_slice(&plain).map_err(|_| broken())
+    }
+
+    /// Whether a run of the automation could go on; then it is told.
+    async fn promote_stuck(&self, org: OrgId, automation: AutomationId) -> Result<bool, Error> {
+        let store = self.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let promoted = promote(tx, &org, &automation).await?;
+                    if let Some(run) = &promoted {
+                        tell_mended(&store, tx, &org, &automation, run, "queue_moved").await?;
+                    }
+                    Ok(promoted.is_some())
+                })
+            })
+            .await
     }
 
     async fn free(&self, lost: Vec<Lease>) -> Result<u64, Error> {
@@ -631,20 +673,34 @@ async fn end_in(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     announce(store, tx, run).await
 }
 
-/// Lets the first run that waits behind another go on, if none does.
-async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<(), Error> {
+/// Lets the first run that waits behind another go on, if none does. Returns which.
+async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<Option<RunId>, Error> {
     let params = vals![org.as_str(), automation.as_str()];
     let sql = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
     if count(tx.query(sql, &params).await?)? > 0 {
-        return Ok(());
+        return Ok(None);
     }
     let sql = concat!(select_run!(), " AND automation_id = $2 AND slot = 2 ORDER BY fire_seq LIMIT 1");
     let Some(next) = only(tx.query(sql, &params).await?, read_run)? else {
-        return Ok(());
+        return Ok(None);
     };
     let sql = "UPDATE runs SET slot = 1 WHERE org_id = $1 AND id = $2";
     tx.exec(sql, &vals![org.as_str(), next.id.as_str()]).await?;
-    insert_lease(tx, &next).await
+    insert_lease(tx, &next).await?;
+    Ok(Some(next.id))
+}
+
+/// Has the run that waits for this call go on. Returns whether it did not yet.
+async fn wake_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+    let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
+               AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
+    Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)
+}
+
+/// Tells of a run that nothing would have moved any more.
+async fn tell_mended(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId, run: &RunId, what: &str) -> Result<(), Error> {
+    let body = json!({ "automation_id": automation, "run_id": run, "what": what }).to_string();
+    tell(store, tx, org, "automation.mended", automation.to_string(), body).await
 }
 
 async fn cancel_in(store: &Store, tx: &mut Tx, org: &OrgId, id: &RunId, by: &PrincipalId) -> Result<Option<Run>, Error> {

@@ -48,8 +48,10 @@ pub trait Runs: Send + Sync {
     fn free_lost_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// Frees everything that is leased: this is the only worker, and it has just begun.
     fn free_all_runs(&self) -> Future<'_, Result<u64, Error>>;
-    /// Runs that wait for a call that has ended without their being woken, at most 100 of every org.
+    /// Wakes runs that wait for a call which has ended without their being woken, at most 100 of every org. Returns how many.
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// Lets runs go on that wait behind another which is not there, at most 100 of every org. Returns how many.
+    fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// The whole result of a call of a run, redacted; what the invocation keeps may be truncated.
     fn find_whole_result<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Value>, Error>>;
 }

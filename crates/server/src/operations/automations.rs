@@ -12,9 +12,10 @@ use crate::notify::webhook;
 use automation::Mistake;
 use automation::definition::{self, Change, Definition, Facts, Kind, Read, Signature};
 use automation::schedule::Schedule;
-use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, Trigger, TriggerType};
+use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, FiringReason, Trigger, TriggerType};
 use countersign_core::json::canonical_digits;
 use countersign_core::limits::AUTOMATIONS_MAX;
+use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Automations, Secrets};
 use countersign_core::run::{Phase, Run};
@@ -23,7 +24,7 @@ use rights::Right;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{AutomationFilter, FiringFilter, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
+use store::{AutomationFilter, FiringFilter, FromNow, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 
 /// The space of an automation whose author names none.
 const DEFAULT_SPACE: &str = "main";
@@ -276,22 +277,30 @@ pub(crate) async fn set_status(app: &App, by: &Principal, text: &str, status: Au
     if found.status == AutomationStatus::Archived && status != AutomationStatus::Archived {
         return Err(runs::Error::Archived { automation: found.id }.into());
     }
-    let due = match status {
-        AutomationStatus::Active => all_due(app, &found).await?,
+    let schedules = match status {
+        AutomationStatus::Active => {
+            // A trigger that is disabled still does not fire: what it leaves out is told once it is enabled.
+            let enabled = from_now(app, &found, FiringReason::Paused).await?.into_iter().filter(|(trigger, _)| trigger.is_enabled);
+            enabled.map(|(trigger, from_now)| (trigger.id, from_now)).collect()
+        }
         AutomationStatus::Paused | AutomationStatus::Archived => Vec::new(),
     };
-    let changed = app.store().set_automation_status(&by.org, &found.id, status, due, person).await?;
+    let changed = app.store().set_automation_status(&by.org, &found.id, status, schedules, person).await?;
     app.engine().automations_changed();
     changed.ok_or_else(|| Error::not_found("automation", text))
 }
 
-/// When its schedules are due next, by the id of their trigger.
-async fn all_due(app: &App, automation: &Automation) -> Result<Vec<(String, Option<Timestamp>)>, Error> {
+/// How the schedules of an automation go on that a person had stopped, with what each left out meanwhile.
+async fn from_now(app: &App, automation: &Automation, reason: FiringReason) -> Result<Vec<(Trigger, FromNow)>, Error> {
     let program = app.engine().program(&automation.org, automation.definition).await?;
     let now = app.parts.clock.now();
-    let due = |id: &str| Some(program.schedule(id)?.next_after(now).map(|tick| tick.scheduled_for));
-    let ids = program.definition.triggers.iter().map(|trigger| trigger.trigger_id.clone());
-    Ok(ids.filter_map(|id| due(&id).map(|at| (id, at))).collect())
+    let goes_on = |trigger: Trigger| {
+        let schedule = program.schedule(&trigger.id)?;
+        let left_out = schedule.between(trigger.high_water.unwrap_or(trigger.enabled_at), now);
+        let left_out = left_out.map(|(count, first_at, last_at)| SkippedTicks { reason, count, first_at, last_at });
+        Some((trigger, FromNow { next_due_at: schedule.next_after(now).map(|tick| tick.scheduled_for), left_out }))
+    };
+    Ok(app.store().list_triggers(&automation.org, &automation.id).await?.into_iter().filter_map(goes_on).collect())
 }
 
 /// What a person does to a trigger.
@@ -307,8 +316,10 @@ pub(crate) async fn switch_trigger(app: &App, by: &Principal, text: &str, trigge
     let change = match switch {
         Switch::Disable => TriggerChange::Disable,
         Switch::Enable => {
-            let due = all_due(app, &found).await?.into_iter().find(|(id, _)| id == trigger);
-            TriggerChange::Enable { next_due_at: due.and_then(|(_, at)| at) }
+            let schedule = from_now(app, &found, FiringReason::Disabled).await?.into_iter().find(|(one, _)| one.id == trigger);
+            // One that was enabled already has left out nothing.
+            let goes_on = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
+            TriggerChange::Enable(schedule.map(goes_on).unwrap_or_default())
         }
     };
     let changed = app.store().change_trigger(&by.org, &found.id, trigger, change, person).await?;

@@ -67,7 +67,7 @@ pub(crate) async fn retry(
         LetterKind::Event => {
             must(by, Permission::ManagePolicy)?;
             let id = event_letter(&letter.id)?;
-            if app.store().retry_dead_events(&by.org, None, Some(&id)).await? == 0 {
+            if app.store().retry_dead_events(&by.org, None, Some(&id), &by.id).await? == 0 {
                 return Err(Error::invalid(format!("there is no group `{}` any more: nobody would get the event", letter.place)));
             }
         }

@@ -46,8 +46,7 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
         Some(space) => Some(spaces::find(app, by, space).await?.id),
         None => None,
     };
-    let concerned = Matcher::default();
-    concerned.insert((), space.as_ref().map(|space| space.as_str()), event_type, Filter::all());
+    let concerned = Matcher::of([((), space.as_ref().map(|space| space.as_str()), event_type, &Filter::all())]);
     let filters = filters.cloned();
     // Compiling regexes and searching large events may take long, so no thread that serves does it.
     let judged = tokio::task::spawn_blocking(move || -> Result<Vec<Judged>, Vec<Mistake>> {

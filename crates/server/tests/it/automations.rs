@@ -24,6 +24,7 @@ on_sqlite!(
     a_webhook_takes_its_token_and_nothing_else,
     a_signed_webhook_takes_what_its_secret_signed,
     what_fires_an_automation_follows_its_status_and_its_triggers,
+    what_a_webhook_could_not_start_is_in_the_ledger,
     a_run_is_cancelled_and_run_again_from_a_step,
     an_automation_of_a_hidden_space_does_not_exist,
     a_definition_travels_as_a_draft,
@@ -432,6 +433,38 @@ async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind
     server.owner.post(&format!("{path}/resume"), json!({})).await.problem(409, "automation_archived");
     assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]));
     assert_eq!(server.owner.get("/api/v1/automations?status=archived").await.ok()["items"][0]["id"], json!(id));
+}
+
+async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let saved = saved(&server.owner, with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]))).await;
+    let (id, path) = (id_of(&saved), format!("/api/v1/automations/{}", id_of(&saved)));
+    let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
+    let send = async |body: &str| fire(&server, &id, &[("authorization", &bearer), ("idempotency-key", "k")], body).await;
+    let post = async |verb: &str| server.owner.post(&format!("{path}/{verb}"), json!({})).await.ok();
+    post("triggers/hook/disable").await;
+    for _ in 0..2 {
+        send("{}").await.problem(409, "automation_paused");
+    }
+    post("triggers/hook/enable").await;
+    post("pause").await;
+    send("{}").await.problem(409, "automation_paused");
+    post("resume").await;
+    send(r#"{"text": 3}"#).await.problem(422, "inputs_invalid");
+    let listed = server.owner.get(&format!("{path}/firings")).await.ok();
+    let mut rows: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| (one["reason"].as_str(), one["count"].as_u64())).collect();
+    rows.sort();
+    assert_eq!(rows, [(Some("disabled"), Some(2)), (Some("inputs_invalid"), Some(1)), (Some("paused"), Some(1))], "{listed:#}");
+    let unfit = listed["items"].as_array().unwrap().iter().find(|one| one["reason"] == "inputs_invalid").unwrap();
+    assert!(unfit["detail"].as_str().unwrap().starts_with("`/text`: "), "{unfit:#}");
+    // None of them has used the key up.
+    let first = send(r#"{"text": "a"}"#).await;
+    assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
+    // What was answered is answered in the same way, whatever became of the automation since.
+    post("pause").await;
+    let again = send(r#"{"text": "a"}"#).await;
+    assert_eq!((again.status, &again.body["run_id"]), (202, &first.body["run_id"]), "{again:?}");
+    assert_eq!(again.headers["idempotent-replayed"], "true");
 }
 
 async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {

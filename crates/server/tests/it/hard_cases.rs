@@ -5,12 +5,13 @@ use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS};
+use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent};
-use countersign_core::ports::events::Cause;
-use countersign_core::ports::{EventBus, EventFeed, Runs};
+use countersign_core::ports::events::{Cause, Event};
+use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
 use countersign_core::source::{Error, Output};
-use countersign_core::{Amount, Invocation, SpaceId, Tier};
+use countersign_core::{Amount, AutomationId, Clock as _, Invocation, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -24,6 +25,9 @@ on_both_engines!(
     budget_never_crossed,
     events_that_come_together_start_one_run,
     a_replay_starts_nothing_twice_unless_under_new_ids,
+    clock_far_forward_and_back,
+    a_schedule_that_lost_its_next_time_goes_on,
+    filter_edit_leaves_no_ghost,
 );
 
 on_sqlite!(
@@ -32,6 +36,8 @@ on_sqlite!(
     numbers_and_keys_exact,
     edit_while_running,
     schedule_edit_disable_enable,
+    what_a_pause_leaves_out_is_one_row,
+    the_data_of_an_event_chooses_neither_its_space_nor_its_chain,
     self_trigger_refused,
     what_a_run_sends_says_what_led_to_it,
     automations_that_follow_each_other_in_a_circle_stop,
@@ -422,7 +428,7 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     let path = format!("/api/v1/automations/{id}");
     let fired = async || {
         server.engine.handle_due_schedules().await.unwrap();
-        server.owner.get(&format!("{path}/firings")).await.ok()["items"].as_array().unwrap().len()
+        server.owner.get(&format!("{path}/firings?outcome=started")).await.ok()["items"].as_array().unwrap().len()
     };
     server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
     server.clock.advance_seconds(5 * 3_600);
@@ -438,6 +444,241 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     assert_eq!(fired().await, 1);
     server.clock.advance_seconds(3_600 - 60);
     assert_eq!(fired().await, 2);
+}
+
+/// An automation that fires every hour.
+async fn hourly(server: &TestServer) -> String {
+    let mut definition = plan(&["fake.read"]);
+    let config = json!({ "cron": "0 * * * *", "timezone": "UTC" });
+    definition["triggers"] = json!([{ "trigger_id": "hourly", "type": "schedule", "config": config }]);
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    id_of(&saved(&server.owner, definition).await)
+}
+
+/// The reasons of all firings of an automation, each with how many it stands for, sorted.
+async fn firings(server: &TestServer, id: &str) -> Vec<(String, u64)> {
+    let listed = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    let firing = |one: &Value| (one["reason"].as_str().unwrap().to_owned(), one["count"].as_u64().unwrap());
+    let mut firings: Vec<_> = listed["items"].as_array().unwrap().iter().map(firing).collect();
+    firings.sort();
+    firings
+}
+
+fn of_reasons(reasons: &[(&str, u64)]) -> Vec<(String, u64)> {
+    reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect()
+}
+
+/// The events of this name since a place in the log.
+async fn told(server: &TestServer, after: i64, name: &str) -> Vec<Event> {
+    let events = server.store.list_events_after(&server.org, after, 500).await.unwrap();
+    events.into_iter().filter(|event| event.name == name).collect()
+}
+
+async fn metrics(server: &TestServer) -> String {
+    server.owner.get("/metrics").await.body.as_str().unwrap().to_owned()
+}
+
+/// The clock is a year ahead for a while. Once it is back, the schedule goes on from there, and that is told once.
+async fn clock_far_forward_and_back(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let (began, before) = (server.clock.now(), server.store.newest_event(&server.org).await.unwrap());
+    let far = began.plus_seconds(365 * 24 * 3_600);
+    server.clock.set(far);
+    server.engine.handle_due_schedules().await.unwrap();
+    server.clock.set(began.plus_seconds(60));
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("superseded", 8_759)]), "no year of runs");
+    for _ in 0..2 {
+        server.engine.mend().await.unwrap();
+    }
+    let corrected = told(&server, before, "automation.clock_corrected").await;
+    assert_eq!(corrected.len(), 1, "{corrected:#?}");
+    let body: Value = serde_json::from_str(&corrected[0].body).unwrap();
+    assert_eq!((&body["was"], &body["is"]), (&json!(far), &json!(server.clock.now())), "{body:#}");
+    assert!(metrics(&server).await.contains(r#"countersign_mended_total{what="high_water"}"#));
+    server.clock.set(began.plus_seconds(3_600));
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1), ("superseded", 8_759)]));
+}
+
+async fn a_schedule_that_lost_its_next_time_goes_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let automation = AutomationId::parse(&id).unwrap();
+    let trigger = server.store.find_trigger(&server.org, &automation, "hourly").await.unwrap().unwrap();
+    let lost = PassedTicks {
+        org: server.org.clone(),
+        automation,
+        trigger: "hourly".to_owned(),
+        from: trigger.high_water,
+        high_water: trigger.high_water.unwrap(),
+        next_due_at: None,
+        skipped: Vec::new(),
+        mended: None,
+    };
+    assert_eq!(server.store.pass_ticks(lost).await, Ok(true));
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert!(firings(&server, &id).await.is_empty(), "nothing else would fire it any more");
+    for _ in 0..2 {
+        server.engine.mend().await.unwrap();
+    }
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1)]));
+    let mended = told(&server, before, "automation.mended").await;
+    assert_eq!(mended.len(), 1, "{mended:#?}");
+    let body: Value = serde_json::from_str(&mended[0].body).unwrap();
+    assert_eq!((&body["trigger_id"], &body["what"]), (&json!("hourly"), &json!("next_due")), "{body:#}");
+    assert!(metrics(&server).await.contains(r#"countersign_mended_total{what="next_due"}"#));
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1)]));
+}
+
+/// What a schedule does not run because a person stopped it is told once the person lets it go on.
+async fn what_a_pause_leaves_out_is_one_row(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let post = async |verb: &str| server.owner.post(&format!("/api/v1/automations/{id}/{verb}"), json!({})).await.ok();
+    post("pause").await;
+    server.clock.advance_seconds(5 * 3_600);
+    post("resume").await;
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("paused", 5)]));
+    post("triggers/hourly/disable").await;
+    server.clock.advance_seconds(2 * 3_600);
+    for _ in 0..2 {
+        post("triggers/hourly/enable").await;
+    }
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 2), ("paused", 5)]));
+    // Stopped twice over, it is told when the last of both ends.
+    post("triggers/hourly/disable").await;
+    post("pause").await;
+    server.clock.advance_seconds(3_600);
+    post("resume").await;
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 2), ("paused", 5)]));
+    post("triggers/hourly/enable").await;
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 1), ("disabled", 2), ("on_time", 1), ("paused", 5)]));
+}
+
+/// An automation that is fired by these events, and whose inputs are what the mapping takes from them.
+fn on_event(config: Value, mapping: Value) -> Value {
+    let mut definition = plan(&["fake.read"]);
+    let names: Vec<_> = mapping.as_object().unwrap().keys().map(|name| (name.clone(), json!({}))).collect();
+    let properties: serde_json::Map<String, Value> = names.into_iter().collect();
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false, "properties": properties } });
+    definition["triggers"] = json!([{ "trigger_id": "heard", "type": "event", "config": config }]);
+    definition["triggers"][0]["config"]["input_mapping"] = mapping;
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    definition
+}
+
+/// Waits until the server listens to events: those before it are not heard.
+async fn listening(server: &TestServer) {
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Publishes an event as others do.
+async fn publish(server: &TestServer, name: &str, id: &str, space: Option<&str>, data: Value) {
+    let mut event = json!({ "specversion": "1.0", "id": id, "source": "/elsewhere", "type": name, "data": data });
+    if let Some(space) = space {
+        event["spaceid"] = json!(space);
+    }
+    server.owner.post("/api/v1/events", json!([event])).await.ok();
+}
+
+/// One of the inputs of so many runs, sorted.
+async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> Vec<String> {
+    let mut inputs: Vec<_> = runs_of(server, id, count).await.iter().map(|run| run["inputs"][name].to_string()).collect();
+    inputs.sort();
+    inputs
+}
+
+/// The edit is saved at the same time as what was there before, and counts all the same from the next event on.
+async fn filter_edit_leaves_no_ghost(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let filtered = |state: &str| {
+        let config = json!({ "event_type": "issue.moved", "filters": { "data.state": state } });
+        on_event(config, json!({ "state": "$.data.state" }))
+    };
+    let id = id_of(&saved(&server.owner, filtered("open")).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    publish(&server, "issue.moved", "1", Some(&space), json!({ "state": "open" })).await;
+    runs_of(&server, &id, 1).await;
+    edit(&server, &id, &filtered("closed")).await;
+    for (event, state) in [("2", "open"), ("3", "closed")] {
+        publish(&server, "issue.moved", event, Some(&space), json!({ "state": state })).await;
+    }
+    assert_eq!(inputs_of(&server, &id, "state", 2).await, [r#""closed""#, r#""open""#]);
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1)]));
+}
+
+/// Who publishes an event says in `spaceid` alone where it belongs, and is asked whether they may. What led to it they do not say at all.
+async fn the_data_of_an_event_chooses_neither_its_space_nor_its_chain(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let config = json!({ "event_type": "drive.file_added" });
+    let id = id_of(&saved(&server.owner, on_event(config, json!({ "event": "$.id" }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    publish(&server, "drive.file_added", "1", Some(&space), json!({})).await;
+    let first = runs_of(&server, &id, 1).await[0]["id"].clone();
+    publish(&server, "drive.file_added", "2", None, json!({ "space_id": space })).await;
+    // As if a run of the same automation had led to it: that would be refused.
+    publish(&server, "drive.file_added", "3", Some(&space), json!({ "trace_id": first })).await;
+    assert_eq!(inputs_of(&server, &id, "event", 2).await, [r#""1""#, r#""3""#]);
+}
+
+/// What the event needs is broken in the database. It is tried again and then given up; it is handled once that is mended and somebody asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_cannot_be_handled_is_given_up_and_the_others_go_on() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let _working = server.work();
+    let mut other = plan(&["fake.read"]);
+    other["name"] = json!("Led to it");
+    let cause = run(&server.owner, &id_of(&saved(&server.owner, other).await), json!({})).await;
+    ended(&server.owner, &cause).await;
+    let config = json!({ "event_type": "drive.file_added" });
+    let id = id_of(&saved(&server.owner, on_event(config, json!({ "n": "$.data.n" }))).await);
+    let space = SpaceId::parse(&server.main_space().await).unwrap();
+    listening(&server).await;
+    server.home.tamper(&format!("CREATE TABLE kept AS SELECT id, body FROM runs; UPDATE runs SET body = 'broken' WHERE id = '{cause}'"));
+    let event = |name: &str, n: u32, trace: &str| NewEvent {
+        name: name.into(),
+        key: format!("file {n}"),
+        body: json!({ "n": n, "trace_id": trace }).to_string(),
+        origin: None,
+        space: Some(space.clone()),
+        cause: Cause::default(),
+    };
+    server.store.publish(&server.org, vec![event("drive.file_added", 1, &cause), event("drive.file_added", 2, "-")]).await.unwrap();
+    let second = runs_of(&server, &id, 1).await.remove(0);
+    assert_eq!(second["inputs"]["n"], 2, "it does not wait for the first: {second:#}");
+    ended(&server.owner, second["id"].as_str().unwrap()).await;
+    let letters = async || server.owner.get("/api/v1/dead-letters").await.ok()["items"].as_array().unwrap().clone();
+    let mut given_up = letters().await;
+    for _ in 0..200 {
+        if !given_up.is_empty() {
+            break;
+        }
+        server.clock.advance_seconds(60);
+        // Whoever waits for an event looks again.
+        server.store.publish(&server.org, vec![event("drive.file_removed", 3, "-")]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        given_up = letters().await;
+    }
+    assert_eq!(given_up.len(), 1, "{given_up:#?}");
+    let letter = &given_up[0];
+    assert_eq!((&letter["place"], &letter["attempts"]), (&json!("automations"), &json!(5)), "{letter:#}");
+    server.home.tamper("UPDATE runs SET body = (SELECT body FROM kept WHERE kept.id = runs.id) WHERE body = 'broken'");
+    server.owner.post(&format!("/api/v1/dead-letters/{}/retry", letter["id"].as_str().unwrap()), json!({})).await.ok();
+    assert_eq!(inputs_of(&server, &id, "n", 2).await, ["1", "2"]);
+    assert!(letters().await.is_empty());
 }
 
 /// A run tells whoever it calls what led to the call. If that comes back, the loop ends.

@@ -520,7 +520,6 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_automation_definition: store.find_automation_definition(org, theirs.automation.definition).await.unwrap();
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
-        automations_changed_at: store.automations_changed_at(org).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
@@ -559,8 +558,9 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 45] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
+    ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
     ("list_due_gatherings", "for one clock, which goes on by org"),
     ("next_gathering_at", "a time, for one clock"),
@@ -572,6 +572,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
+    ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -974,7 +975,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
     assert!(store.move_event_group(org, &group(), Start::Now, Move::Reset, &by).await.unwrap().is_some());
-    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter)).await, Ok(0));
+    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter), &by).await, Ok(0));
     assert_eq!(store.drop_dead_event(org, &theirs.letter).await, Ok(false));
     assert_eq!(store.answer_failure(org, &theirs.ended.id, None, &by).await, Ok(false));
     assert_eq!(store.forget_dead_letters(org).await, Ok(0));
@@ -1030,7 +1031,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         high_water: testkit::clock::START,
         next_due_at: None,
         skipped: Vec::new(),
-        is_corrected: false,
+        mended: None,
     };
     assert_eq!(store.pass_ticks(passed).await, Ok(false));
     assert_eq!(store.drop_draft(org, &theirs.draft).await, Ok(false));

@@ -5,7 +5,7 @@ use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, 
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
-use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
+use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
@@ -13,7 +13,7 @@ use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, R
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
 use serde_json::{Value, json};
-use store::{FiringFilter, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
+use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
 on_both_engines!(
     a_definition_is_a_version_and_the_same_one_is_none,
@@ -22,9 +22,12 @@ on_both_engines!(
     a_token_is_shown_once_and_the_old_one_lasts_if_asked_for,
     a_draft_lasts_a_day,
     a_schedule_goes_forward_once,
+    a_schedule_that_would_not_fire_as_it_has_to_is_found,
+    what_a_person_stopped_leaves_a_row_when_it_goes_on,
     the_same_tick_event_or_key_starts_one_run,
     a_key_of_another_request_is_refused_and_expires,
     queue_order_and_bound,
+    a_queue_without_its_first_run_goes_on,
     a_full_queue_drops_the_newest_or_the_oldest,
     what_started_nothing_is_one_row_a_minute,
     a_rate_is_kept,
@@ -237,7 +240,7 @@ async fn a_schedule_goes_forward_once(kind: Kind) {
         high_water: world.clock.now(),
         next_due_at: Some(later),
         skipped: vec![SkippedTicks { reason: FiringReason::Superseded, count: 7, first_at: testkit::clock::START, last_at: later }],
-        is_corrected: true,
+        mended: Some(Mended::HighWater),
     };
     world.clock.advance_ms(1);
     let passed = PassedTicks { high_water: world.clock.now(), ..passed };
@@ -250,6 +253,72 @@ async fn a_schedule_goes_forward_once(kind: Kind) {
     assert_eq!(store.list_due_triggers(10).await.unwrap().len(), 1);
     store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await.unwrap();
     assert_eq!(store.list_due_triggers(10).await, Ok(vec![]), "it is paused");
+}
+
+/// The events of this name since a place in the log, each by what it says in `what`.
+async fn told(store: &Store, tenant: &Tenant, after: i64, name: &str) -> Vec<Value> {
+    let events = store.list_events_after(&tenant.org, after, 500).await.unwrap();
+    let body = |event: &str| serde_json::from_str::<Value>(event).unwrap();
+    events.iter().filter(|event| event.name == name).map(|event| body(&event.body)["what"].clone()).collect()
+}
+
+async fn a_schedule_that_would_not_fire_as_it_has_to_is_found(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let stray = async || store.list_stray_schedules(10).await.unwrap();
+    assert_eq!(stray().await, []);
+    world.home.tamper("UPDATE triggers SET next_due_at = NULL WHERE kind = 'schedule'").await;
+    let found = stray().await.remove(0);
+    assert_eq!((&found.automation, found.id.as_str()), (&automation.id, "day"));
+    let before = store.newest_event(&tenant.org).await.unwrap();
+    let passed = PassedTicks {
+        org: tenant.org.clone(),
+        automation: automation.id.clone(),
+        trigger: found.id,
+        from: found.high_water,
+        high_water: world.clock.now(),
+        next_due_at: Some(world.clock.now().plus_seconds(3_600)),
+        skipped: Vec::new(),
+        mended: Some(Mended::NextDue),
+    };
+    assert_eq!(store.pass_ticks(passed).await, Ok(true));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["next_due"]);
+    assert_eq!(stray().await, []);
+    // A clock may be off by a minute.
+    let now = world.clock.now();
+    world.clock.set(now.minus_seconds(60));
+    assert_eq!(stray().await, []);
+    world.clock.set(now.minus_seconds(61));
+    assert_eq!(stray().await.len(), 1, "its high-water is ahead of the clock");
+    store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await.unwrap();
+    assert_eq!(stray().await, [], "it does not fire anyway");
+}
+
+async fn what_a_person_stopped_leaves_a_row_when_it_goes_on(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (from, until) = (world.clock.now(), world.clock.now().plus_seconds(7_200));
+    let set = |status, schedules| store.set_automation_status(&tenant.org, &automation.id, status, schedules, &tenant.owner);
+    let from_now = |reason, count| {
+        let left_out = Some(SkippedTicks { reason, count, first_at: from, last_at: until });
+        FromNow { next_due_at: Some(until.plus_seconds(3_600)), left_out }
+    };
+    set(AutomationStatus::Paused, Vec::new()).await.unwrap();
+    world.clock.set(until);
+    let schedules = || vec![("day".to_owned(), from_now(FiringReason::Paused, 3))];
+    set(AutomationStatus::Active, schedules()).await.unwrap();
+    set(AutomationStatus::Active, schedules()).await.unwrap();
+    let trigger = store.find_trigger(&tenant.org, &automation.id, "day").await.unwrap().unwrap();
+    assert_eq!((trigger.high_water, trigger.next_due_at), (Some(until), Some(until.plus_seconds(3_600))));
+    world.clock.advance_ms(1);
+    let change = async |change| store.change_trigger(&tenant.org, &automation.id, "day", change, &tenant.owner).await.unwrap().unwrap();
+    assert!(!change(TriggerChange::Disable).await.is_enabled);
+    assert!(change(TriggerChange::Enable(from_now(FiringReason::Disabled, 2))).await.is_enabled);
+    let rows = store.list_firings(&tenant.org, &automation.id, &FiringFilter::default(), &everything()).await.unwrap().items;
+    let rows: Vec<_> = rows.iter().map(|row| (row.reason, row.count, row.first_at, row.last_at)).collect();
+    assert_eq!(rows, [(FiringReason::Disabled, 2, from, until), (FiringReason::Paused, 3, from, until)], "once each");
 }
 
 async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
@@ -302,6 +371,23 @@ async fn queue_order_and_bound(kind: Kind) {
         assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(true));
     }
     assert_eq!(claimed(store).await, []);
+}
+
+async fn a_queue_without_its_first_run_goes_on(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let queue = Concurrency::Queue { max: 10, drop: Dropped::Newest };
+    let fire = || fired(store, with(firing(&tenant, &automation, Occasion::Request), queue));
+    let (first, second) = (fire().await.1.unwrap(), fire().await.1.unwrap());
+    assert_eq!(store.promote_stuck_runs().await, Ok(0), "the first one goes on");
+    world.home.tamper(&format!("UPDATE runs SET slot = 0 WHERE id = '{first}'; DELETE FROM run_leases WHERE run_id = '{first}'")).await;
+    assert_eq!(claimed(store).await, [], "nothing else would ever end the wait");
+    let before = store.newest_event(&tenant.org).await.unwrap();
+    assert_eq!(store.promote_stuck_runs().await, Ok(1));
+    assert_eq!(store.promote_stuck_runs().await, Ok(0));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["queue_moved"]);
+    assert_eq!(claimed(store).await.iter().map(|lease| &lease.run).collect::<Vec<_>>(), [&second]);
 }
 
 async fn a_full_queue_drops_the_newest_or_the_oldest(kind: Kind) {
@@ -427,7 +513,9 @@ async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: K
     assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
     let denied = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     store.finish(denied.into()).await.unwrap();
+    let before = store.newest_event(&tenant.org).await.unwrap();
     assert_eq!(store.wake_forgotten_runs().await, Ok(1));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["run_woken"]);
     assert_eq!(store.wake_run(&tenant.org, &pending.id).await, Ok(false), "it is awake");
     assert_eq!(claimed(store).await.len(), 1);
 }

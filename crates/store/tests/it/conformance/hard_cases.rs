@@ -12,7 +12,7 @@ use countersign_core::run::{RunStatus, WaitingFor};
 use countersign_core::{Amount, Clock as _, EventId, SpaceId};
 use std::collections::BTreeSet;
 use std::io::Cursor;
-use store::{FiringFilter, Store, TriggerChange};
+use store::{FiringFilter, FromNow, Store, TriggerChange};
 use testkit::SeededRandom;
 
 on_both_engines!(
@@ -112,6 +112,14 @@ async fn a_key_that_was_told_to_come_again_is_free(kind: Kind) {
         let Ok(Fired::New(first)) = dropped(key).await else { panic!("{key} is new") };
         assert!(matches!(dropped(key).await, Ok(Fired::Earlier(again)) if again.id == first.id), "{key}");
     }
+    // Who came while it was stopped, or sent what did not fit, comes again with the same key.
+    for reason in [FiringReason::Paused, FiringReason::Disabled, FiringReason::InputsInvalid] {
+        let occasion = |body| Occasion::Key { key: reason.to_string(), fingerprint: sha256(body) };
+        let refused = NewFiring { start: None, reason, ..firing(&tenant, &automation, occasion("first")) };
+        assert!(matches!(store.fire(refused).await, Ok(Fired::New(_))), "{reason}");
+        let again = store.fire(firing(&tenant, &automation, occasion("second"))).await;
+        assert!(matches!(again, Ok(Fired::New(firing)) if firing.run.is_some()), "{reason}");
+    }
 }
 
 async fn drop_race_across_replicas(kind: Kind) {
@@ -168,7 +176,7 @@ async fn event_storm_bounded(kind: Kind) {
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert!(rows.len() <= 5, "one row a minute: {rows:?}");
     assert_eq!(fire().await.0, FiringReason::BreakerOpen, "until a person enables it");
-    let change = TriggerChange::Enable { next_due_at: None };
+    let change = TriggerChange::Enable(FromNow::default());
     store.change_trigger(&tenant.org, &automation.id, "hook", change, &tenant.owner).await.unwrap();
     world.clock.advance_seconds(60);
     assert_eq!(fire().await.0, FiringReason::OnTime);
