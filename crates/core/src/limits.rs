@@ -728,6 +728,8 @@ pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
 pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
 /// Inputs that a trigger may map; more are refused with `mapping_too_large`.
 pub const INPUT_MAPPINGS_MAX: usize = 64;
+/// Bytes of JSON that all paths of a trigger's mapping find together; more are refused with `inputs_invalid`, before any of it is copied.
+pub const MAPPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
 pub const METADATA_BYTES_MAX: usize = 4 * 1024;
 pub const METADATA_TAGS_MAX: usize = 20;
