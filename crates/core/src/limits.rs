@@ -774,6 +774,11 @@ pub const FILTER_REGEXES_MAX: usize = 4;
 pub const FILTER_REGEX_BYTES_MAX: usize = 512;
 /// Bytes that a filter's regex compiles to; a larger one is refused with `filter_too_complex`.
 pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// Places of a filter's regex with its repetitions written out, which a search may all be at for each byte; more are refused with
+/// `filter_too_complex`.
+pub const FILTER_REGEX_PLACES_MAX: usize = 1_000;
+/// Bytes of a text that a filter's regex searches; a match that ends later is not found.
+pub const FILTER_REGEX_SEARCHED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
 pub const FILTER_TEXT_BYTES_MAX: usize = 256;
 /// What a filter costs at most: an operator is 1, `contains` 2, a regex 4, one without a literal 32. A dearer one is refused with `filter_too_complex`.
@@ -781,6 +786,8 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
+/// Filters that are tried on the latest events at once; the next waits for its turn.
+pub const FILTERS_TRIED_AT_ONCE: usize = 2;
 /// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
 pub const MATCHER_DELTA_MAX: usize = 256;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
