@@ -8,6 +8,7 @@ use countersign_core::Timestamp;
 use countersign_core::json::escape;
 use countersign_core::limits::MAPPED_BYTES_MAX;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Mistakes that are told of one set of inputs.
 const TOLD_MAX: usize = 50;
@@ -22,7 +23,7 @@ pub struct Defaults<'a> {
     /// `$creator`: the id of whoever saved the automation.
     pub creator: &'a str,
     /// `$space_default`: what the space sets, by name.
-    pub space_default: &'a Map<String, Value>,
+    pub space_default: &'a BTreeMap<String, Value>,
 }
 
 /// The inputs of a run that `trigger` starts with `payload`; without a trigger a person starts it, and the payload is the inputs.
@@ -123,7 +124,7 @@ fn meant(default: &Value, name: &str, defaults: Defaults<'_>) -> Result<Value, M
         Some("$creator") => Ok(Value::String(defaults.creator.to_owned())),
         Some(_) => defaults.space_default.get(name).cloned().ok_or_else(|| {
             let mistake = Mistake::new("inputs_invalid", format!("the space has no default for `{name}`"));
-            mistake.hint(format!("set one for the space, or send `{name}`"))
+            mistake.hint(format!("set `{name}` among the `defaults` of the space, or send it"))
         }),
         None => Ok(default.clone()),
     }

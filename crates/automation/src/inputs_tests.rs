@@ -14,12 +14,9 @@ fn webhook(mapping: Option<Value>) -> Trigger {
 }
 
 fn resolved(schema: Value, trigger: Option<&Trigger>, payload: Value) -> Result<Value, Vec<Mistake>> {
-    let space_default = json!({ "team": "ops" });
-    let defaults = Defaults {
-        last_fired_at: Timestamp::parse("2026-11-15T08:00:00Z").unwrap(),
-        creator: "usr_1",
-        space_default: space_default.as_object().unwrap(),
-    };
+    let space_default = BTreeMap::from([("team".to_owned(), json!("ops"))]);
+    let defaults =
+        Defaults { last_fired_at: Timestamp::parse("2026-11-15T08:00:00Z").unwrap(), creator: "usr_1", space_default: &space_default };
     resolve(&definition(schema), trigger, &payload, defaults)
 }
 

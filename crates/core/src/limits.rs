@@ -594,6 +594,9 @@ pub const PACKAGE_CHECKS_MAX: usize = 64;
 pub const DEVICE_CLASS_CHARS_MAX: usize = 32;
 /// Members of a space; the next is refused with `invalid_request`.
 pub const SPACE_MEMBERS_MAX: usize = 1_000;
+/// Defaults that a space sets for the inputs of its automations, and bytes of them as JSON; more are refused with `invalid_request`.
+pub const SPACE_DEFAULTS_MAX: usize = 64;
+pub const SPACE_DEFAULTS_BYTES_MAX: usize = 16 * 1024;
 /// Days for which a token with an expiry may be valid; more is refused with `invalid_request`.
 pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 /// Pending calls that end in one transaction when their action's definition changes; the rest end in further transactions.
