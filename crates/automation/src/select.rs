@@ -198,22 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_path_is_refused() {
-        for path in [
-            "",
-            "a",
-            "$.",
-            "$.a.",
-            "$[",
-            "$.a b",
-            "$['a",
-            "$.a == 1",
-            " $.a",
-            "$.a ",
-            "$[?@.a == $",
-            "$[01]",
-            "$.a)",
-            "$][",
-        ] {
+        for path in ["", "a", "$.", "$.a.", "$[", "$.a b", "$['a", "$.a == 1", " $.a", "$.a ", "$[?@.a == $", "$[01]", "$.a)", "$]["] {
             let code = Path::parse(path).map_err(|mistake| mistake.code).err();
             assert!(code == Some("jsonpath_invalid") || code == Some("jsonpath_unsupported"), "{path:?}: {code:?}");
         }
