@@ -574,6 +574,7 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read"]);
+    definition["plan"][0]["config"]["text"] = json!("attempt {{ run.attempt }}");
     definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1, "concurrency": "allow_parallel" });
     let id = id_of(&saved(&server.owner, definition).await);
     // Soon: the worker waits.
@@ -594,6 +595,8 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     assert_eq!(server.source.calls().len(), 3);
     server.clock.advance_seconds(5);
     assert_eq!(ended(&server.owner, &later).await["status"], "succeeded");
+    let said: Vec<_> = server.source.calls()[2..].iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(said, ["attempt 1", "attempt 2"]);
     // Too late for the run: it fails now.
     server.source.will_fail(busy(3_600_000));
     let never = run(&server.owner, &id, json!({})).await;
