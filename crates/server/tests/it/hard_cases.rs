@@ -634,6 +634,7 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
     assert_eq!(server.source.calls().len(), 2, "the call is not made");
+    assert_eq!(shown["cost_usd"], "0.8");
     // A person may let it cost more.
     let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);
