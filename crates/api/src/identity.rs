@@ -325,6 +325,9 @@ pub enum StoreName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatusResponse {
     pub version: String,
+    /// The release of the time zones that schedules follow, such as `2026a`.
+    #[serde(default)]
+    pub tzdata: String,
     pub store: StoreName,
     pub ready: bool,
     /// Why not, when it is not.

@@ -86,7 +86,12 @@ pub struct AutomationFilter {
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerChange {
-    Enable { next_due_at: Option<Timestamp> },
+    /// A schedule starts from now, and is due then.
+    Enable {
+        next_due_at: Option<Timestamp>,
+    },
+    /// A schedule goes on from where it was disabled, and makes up for what it missed as its `catch_up` says.
+    CatchUp,
     Disable,
 }
 

@@ -297,19 +297,27 @@ async fn all_due(app: &App, automation: &Automation) -> Result<Vec<(String, Opti
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
+    /// A schedule starts from now.
     Enable,
+    /// A schedule goes on from where it was disabled.
+    CatchUp,
     Disable,
 }
 
 pub(crate) async fn switch_trigger(app: &App, by: &Principal, text: &str, trigger: &str, switch: Switch) -> Result<Automation, Error> {
     let (found, space) = visible(app, by, text).await?;
     let person = rights::must_save(app, by, &space).await?;
+    let due = match switch {
+        Switch::Disable => None,
+        Switch::Enable | Switch::CatchUp => all_due(app, &found).await?.into_iter().find(|(id, _)| id == trigger),
+    };
     let change = match switch {
         Switch::Disable => TriggerChange::Disable,
-        Switch::Enable => {
-            let due = all_due(app, &found).await?.into_iter().find(|(id, _)| id == trigger);
-            TriggerChange::Enable { next_due_at: due.and_then(|(_, at)| at) }
+        Switch::Enable => TriggerChange::Enable { next_due_at: due.and_then(|(_, at)| at) },
+        Switch::CatchUp if due.is_none() => {
+            return Err(Error::invalid(format!("`{trigger}` is no schedule, so there is nothing to catch up")));
         }
+        Switch::CatchUp => TriggerChange::CatchUp,
     };
     let changed = app.store().change_trigger(&by.org, &found.id, trigger, change, person).await?;
     app.engine().automations_changed();

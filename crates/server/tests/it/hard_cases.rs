@@ -427,6 +427,15 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     assert_eq!(fired().await, 1);
     server.clock.advance_seconds(3_600 - 60);
     assert_eq!(fired().await, 2);
+    // What it missed is made up for if a person asks for that.
+    server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
+    server.clock.advance_seconds(3 * 3_600 + 600);
+    server.owner.post(&format!("{path}/triggers/hourly/enable"), json!({ "catch_up": true })).await.ok();
+    assert_eq!(fired().await, 4, "the last tick runs, and the others are one row");
+    let firings = server.owner.get(&format!("{path}/firings")).await.ok();
+    let of = |reason: &str| firings["items"].as_array().unwrap().iter().find(|firing| firing["reason"] == reason).cloned();
+    assert!(of("caught_up").is_some_and(|firing| firing["run_id"].is_string()), "{firings:#}");
+    assert_eq!(of("superseded").unwrap()["count"], 2, "{firings:#}");
 }
 
 /// A run tells whoever it calls what led to the call. If that comes back, the loop ends.
