@@ -316,6 +316,15 @@ pub struct DefinitionChangeView {
     pub after: Option<Value>,
 }
 
+/// How a trigger is enabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnableTriggerRequest {
+    /// Whether a schedule makes up for what it missed since it was disabled, as its `catch_up` says. Otherwise it starts from now.
+    #[serde(default)]
+    pub catch_up: bool,
+}
+
 /// How a trigger is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -77,6 +77,9 @@ pub struct RunView {
     pub invocation_id: Option<String>,
     /// How long it has worked; waiting for a person does not count.
     pub worked_ms: u64,
+    /// What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
+    #[serde(default)]
+    pub cost_usd: Option<String>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
     pub rerun_of: Option<String>,
@@ -116,6 +119,7 @@ impl RunView {
             step: run.step,
             invocation_id: run.invocation.map(|invocation| invocation.to_string()),
             worked_ms: run.worked_ms,
+            cost_usd: None,
             recoveries: run.recoveries,
             rerun_of: run.rerun_of.map(|run| run.to_string()),
             chain: run.chain.iter().map(ToString::to_string).collect(),

@@ -597,6 +597,9 @@ pub const PACKAGE_CHECKS_MAX: usize = 64;
 pub const DEVICE_CLASS_CHARS_MAX: usize = 32;
 /// Members of a space; the next is refused with `invalid_request`.
 pub const SPACE_MEMBERS_MAX: usize = 1_000;
+/// Defaults that a space sets for the inputs of its automations, and bytes of them as JSON; more are refused with `invalid_request`.
+pub const SPACE_DEFAULTS_MAX: usize = 64;
+pub const SPACE_DEFAULTS_BYTES_MAX: usize = 16 * 1024;
 /// Days for which a token with an expiry may be valid; more is refused with `invalid_request`.
 pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 /// Pending calls that end in one transaction when their action's definition changes; the rest end in further transactions.
@@ -682,7 +685,7 @@ pub const RUN_LEASE_SECONDS: u64 = 9;
 pub const RUN_BEAT_SECONDS: u64 = 3;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
-/// How often a run is freed after its worker had gone; then it is quarantined.
+/// How often the worker of a run goes while it runs; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
 pub const CHAIN_DEPTH_MAX: usize = 10;
@@ -731,6 +734,8 @@ pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
 pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
 /// Inputs that a trigger may map; more are refused with `mapping_too_large`.
 pub const INPUT_MAPPINGS_MAX: usize = 64;
+/// Bytes of JSON that all paths of a trigger's mapping find together; more are refused with `inputs_invalid`, before any of it is copied.
+pub const MAPPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
 pub const METADATA_BYTES_MAX: usize = 4 * 1024;
 pub const METADATA_TAGS_MAX: usize = 20;
@@ -775,6 +780,11 @@ pub const FILTER_REGEXES_MAX: usize = 4;
 pub const FILTER_REGEX_BYTES_MAX: usize = 512;
 /// Bytes that a filter's regex compiles to; a larger one is refused with `filter_too_complex`.
 pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// Places of a filter's regex with its repetitions written out, which a search may all be at for each byte; more are refused with
+/// `filter_too_complex`.
+pub const FILTER_REGEX_PLACES_MAX: usize = 1_000;
+/// Bytes of a text that a filter's regex searches; a match that ends later is not found.
+pub const FILTER_REGEX_SEARCHED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
 pub const FILTER_TEXT_BYTES_MAX: usize = 256;
 /// What a filter costs at most: an operator is 1, `contains` 2, a regex 4, one without a literal 32. A dearer one is refused with `filter_too_complex`.
@@ -782,6 +792,8 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
+/// Filters that are tried on the latest events at once; the next waits for its turn.
+pub const FILTERS_TRIED_AT_ONCE: usize = 2;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
 pub const CRON_CHARS_MAX: usize = 256;
 /// A schedule that fires more often than this gets a warning.

@@ -2,6 +2,7 @@
 
 use crate::{AutomationId, InvocationId, Mode, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
@@ -166,6 +167,9 @@ pub struct Space {
     pub members: Option<BTreeSet<UserId>>,
     /// Whether it only observes: calls that need approval run, and are noted, but those of R4.
     pub observes: bool,
+    /// What its automations are given for an input whose default is `$space_default`, by the name of the input.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, Value>,
     pub created_at: Timestamp,
 }
 
@@ -275,6 +279,7 @@ mod tests {
                 keeps: Keeps::default(),
                 members: None,
                 observes: false,
+                defaults: BTreeMap::new(),
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

@@ -14,7 +14,7 @@ use countersign_core::ports::events::Event;
 use countersign_core::ports::runs::{self, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A request to fire a webhook.
 #[derive(Clone, Debug)]
@@ -274,10 +274,11 @@ impl Engine {
         }
         let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
         let creator = format!("user:{}", saved.creator);
+        let space_default = self.ledger().find_space(&saved.org, &saved.space).await?.map(|space| space.defaults).unwrap_or_default();
         let defaults = Defaults {
             last_fired_at: trigger.map_or(saved.created_at, |trigger| trigger.last_fired_at.unwrap_or(trigger.enabled_at)),
             creator: &creator,
-            space_default: &Map::new(),
+            space_default: &space_default,
         };
         let inputs = match inputs::resolve(&program.definition, defined, &occurrence.payload, defaults) {
             Ok(inputs) => inputs,

@@ -127,7 +127,7 @@ impl Walk {
             trigger_id: self.run.trigger.clone(),
             space_id: Some(self.run.space.to_string()),
             creator_id: format!("user:{}", self.automation.creator),
-            attempt: 1,
+            attempt: self.run.attempts.saturating_add(1),
             failure,
         };
         template::build_run_context(&run, self.run.inputs.clone().unwrap_or_default(), self.outputs.clone())

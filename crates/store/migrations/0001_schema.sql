@@ -29,6 +29,8 @@ CREATE TABLE spaces (
   keeps TEXT NOT NULL DEFAULT 'texts',
   -- 1 if it only observes: calls that need approval run, and are noted, but those of R4.
   observes BIGINT NOT NULL DEFAULT 0,
+  -- What its automations are given for inputs whose default is `$space_default`, as canonical JSON.
+  defaults TEXT NOT NULL DEFAULT '{}',
   -- The receipt up to which the texts of its calls were replaced by digests.
   digested_seq BIGINT NOT NULL DEFAULT 0,
   -- JSON list of the people who may act in it; null: everybody in the org

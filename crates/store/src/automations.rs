@@ -87,7 +87,10 @@ pub struct AutomationFilter {
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerChange {
+    /// A schedule starts from now.
     Enable(FromNow),
+    /// A schedule goes on from where it was disabled, and makes up for what it missed as its `catch_up` says.
+    CatchUp,
     Disable,
 }
 

@@ -749,7 +749,7 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
         return Ok(0);
     };
     run.recoveries += 1;
-    if run.recoveries > RUN_RECOVERIES_MAX {
+    if run.recoveries >= RUN_RECOVERIES_MAX {
         let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
         tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
         let why = format!("its worker went {} times while it ran", run.recoveries);

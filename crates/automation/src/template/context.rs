@@ -21,7 +21,7 @@ pub struct Run {
     pub trigger_id: Option<String>,
     pub space_id: Option<String>,
     pub creator_id: String,
-    /// Counted from 1.
+    /// Which attempt of the step this is, counted from 1.
     pub attempt: u32,
     /// Present in the steps of `on_failure`.
     pub failure: Option<Failure>,

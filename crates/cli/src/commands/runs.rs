@@ -92,6 +92,7 @@ impl Resource for RunView {
         Field::both("trigger", Column::Whole, |one, _| text(one.trigger_id.as_deref().unwrap_or(one.trigger_type.as_str()))),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
+        Field::line("cost", |one, _| one.cost_usd.as_ref().filter(|cost| *cost != "0").map(|cost| Cell::text(format!("${cost}")))),
         Field::line("waits for", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("error", |one, _| maybe(one.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)))),
         Field::line("failed step", |one, _| maybe(one.error.as_ref().and_then(|error| error.step_id.as_ref()))),

@@ -153,6 +153,9 @@ fn triggers_and_the_status_say_what_fires() {
     let disabled = owner.run(&["trigger", "disable", "Tidy", "daily", "--json"]).ok().json();
     assert_eq!(disabled["enabled"], false);
     owner.run(&["trigger", "enable", "Tidy", "daily"]).ok();
+    owner.run(&["trigger", "enable", "Tidy", "daily", "--catch-up"]).ok();
+    let refused = owner.run(&["trigger", "enable", "Tidy", "hook", "--catch-up"]).exits(8);
+    assert!(refused.stderr.contains("`hook` is no schedule"), "{refused:?}");
     owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
     let rotated = owner.run(&["trigger", "rotate-token", "Tidy", "hook", "--keep-old", "--json"]).ok().json();
     assert!(rotated["token"].as_str().unwrap().starts_with("cs_hook_"), "{rotated:#}");

@@ -320,6 +320,13 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
     for wrong in [&["space", "quorum", "lab"][..], &["space", "quorum", "lab", "R9=2"], &["space", "quorum", "lab", "R3=0"]] {
         owner.run(wrong).exits(2);
     }
+    let defaults =
+        |words: &[&str]| owner.run(&[&["space", "defaults", "lab", "--json=defaults"][..], words].concat()).ok().json()["defaults"].clone();
+    assert_eq!(defaults(&["team=ops", "limit:=20"]), json!({ "limit": 20, "team": "ops" }));
+    assert_eq!(defaults(&["team=sre", "--remove", "limit"]), json!({ "team": "sre" }));
+    assert!(owner.run(&["space", "show", "lab"]).ok().stdout.contains("defaults\tteam: \"sre\"\n"));
+    assert_eq!(defaults(&["--none"]), json!({}));
+    owner.run(&["space", "defaults", "lab"]).exits(2);
     owner.run(&["space", "redact", "lab"]).exits(2);
     owner.run(&["space", "redact", "lab", "phone", "--region", "XX"]).exits(8);
 }

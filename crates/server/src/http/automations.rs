@@ -9,9 +9,9 @@ use crate::operations::automations::{self, Applied, Checked, Proposed, Switch};
 use crate::operations::runs::{self, Answered};
 use crate::operations::{Error, drafts};
 use api::automation::{
-    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse,
-    FiringView, HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView, RotateTokenRequest, SaveAutomationRequest,
-    SavedAutomationResponse, TriggerView, ValidDefinitionResponse,
+    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, EnableTriggerRequest,
+    FiredResponse, FiringView, HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView, RotateTokenRequest,
+    SaveAutomationRequest, SavedAutomationResponse, TriggerView, ValidDefinitionResponse,
 };
 use api::run::RunAutomationRequest;
 use api::{Code, Page, Problem};
@@ -373,16 +373,18 @@ pub(super) async fn triggers(
     Ok(Json(Page { items: trigger_views(&app, &found).await?, next: None }))
 }
 
-/// Enables a trigger. A schedule starts from now.
+/// Enables a trigger. A schedule starts from now, or makes up for what it missed since it was disabled, as its `catch_up` says.
 #[utoipa::path(operation_id = "triggers_enable", post, path = "/api/v1/automations/{automation}/triggers/{trigger}/enable", tag = "automations",
-    params(("automation" = String, Path), ("trigger" = String, Path)),
+    params(("automation" = String, Path), ("trigger" = String, Path)), request_body = EnableTriggerRequest,
     responses((status = 200, body = TriggerView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn enable(
     State(app): State<App>,
     caller: Caller,
     Path((automation, trigger)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<EnableTriggerRequest>,
 ) -> Result<Json<TriggerView>, Refusal> {
-    switch(&app, &caller, &automation, &trigger, Switch::Enable).await
+    let change = if body.catch_up { Switch::CatchUp } else { Switch::Enable };
+    switch(&app, &caller, &automation, &trigger, change).await
 }
 
 /// Disables a trigger: it starts nothing until it is enabled.

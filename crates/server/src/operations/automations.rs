@@ -306,21 +306,31 @@ async fn from_now(app: &App, automation: &Automation, reason: FiringReason) -> R
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
+    /// A schedule starts from now.
     Enable,
+    /// A schedule goes on from where it was disabled.
+    CatchUp,
     Disable,
 }
 
 pub(crate) async fn switch_trigger(app: &App, by: &Principal, text: &str, trigger: &str, switch: Switch) -> Result<Automation, Error> {
     let (found, space) = visible(app, by, text).await?;
     let person = rights::must_save(app, by, &space).await?;
+    let schedule = match switch {
+        Switch::Disable => None,
+        Switch::Enable | Switch::CatchUp => {
+            from_now(app, &found, FiringReason::Disabled).await?.into_iter().find(|(one, _)| one.id == trigger)
+        }
+    };
+    // One that was enabled already has left out nothing.
+    let goes_on = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
     let change = match switch {
         Switch::Disable => TriggerChange::Disable,
-        Switch::Enable => {
-            let schedule = from_now(app, &found, FiringReason::Disabled).await?.into_iter().find(|(one, _)| one.id == trigger);
-            // One that was enabled already has left out nothing.
-            let goes_on = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
-            TriggerChange::Enable(schedule.map(goes_on).unwrap_or_default())
+        Switch::Enable => TriggerChange::Enable(schedule.map(goes_on).unwrap_or_default()),
+        Switch::CatchUp if schedule.is_none() => {
+            return Err(Error::invalid(format!("`{trigger}` is no schedule, so there is nothing to catch up")));
         }
+        Switch::CatchUp => TriggerChange::CatchUp,
     };
     let changed = app.store().change_trigger(&by.org, &found.id, trigger, change, person).await?;
     app.engine().automations_changed();

@@ -14,6 +14,7 @@ on_both_engines!(
     a_run_by_hand_ends_with_a_receipt_for_each_step,
     a_held_step_is_approved_and_the_run_goes_on,
     a_webhook_fires_once_for_a_key_and_a_body,
+    a_space_sets_what_its_automations_are_given,
 );
 
 on_sqlite!(
@@ -253,6 +254,37 @@ async fn a_run_by_hand_ends_with_a_receipt_for_each_step(kind: Kind) {
     assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["automation_name"]), (&json!(run), &json!("Digest")));
     let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
     assert_eq!((&firings["items"][0]["reason"], &firings["items"][0]["run_id"]), (&json!("manual"), &json!(run)));
+    server.verify().await;
+}
+
+async fn a_space_sets_what_its_automations_are_given(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let mut definition = digest();
+    definition["inputs"]["schema"]["properties"]["text"] = json!({ "type": "string", "default": "$space_default" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let set = async |defaults: Value| server.owner.send(Method::PATCH, "/api/v1/spaces/main", Some(json!({ "defaults": defaults }))).await;
+    let refused = async || {
+        let answer = server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({})).await;
+        answer.problem(422, "inputs_invalid");
+        assert_eq!(answer.body["mistakes"][0]["pointer"], "/text", "{answer:?}");
+    };
+    refused().await;
+    assert_eq!(server.owner.get("/api/v1/spaces/main").await.ok()["defaults"], json!({}));
+    assert_eq!(set(json!({ "text": "from the space", "n": 3 })).await.ok()["defaults"], json!({ "n": 3, "text": "from the space" }));
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    assert_eq!((&shown["status"], &shown["inputs"]["text"]), (&json!("succeeded"), &json!("from the space")), "{shown:#}");
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({ "text": "mine" })).await).await;
+    assert_eq!(shown["inputs"]["text"], "mine", "a default is for what is not given");
+    // It may be of the wrong type, and is checked like what is sent.
+    set(json!({ "text": 3 })).await.ok();
+    refused().await;
+    set(json!({})).await.ok();
+    refused().await;
+    set(json!({ "text": "x".repeat(16 * 1024) })).await.problem(400, "invalid_request");
+    let many: serde_json::Map<_, _> = (0..65).map(|number| (format!("n{number}"), json!(number))).collect();
+    set(json!(many)).await.problem(400, "invalid_request");
     server.verify().await;
 }
 

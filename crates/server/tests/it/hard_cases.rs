@@ -444,6 +444,15 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     assert_eq!(fired().await, 1);
     server.clock.advance_seconds(3_600 - 60);
     assert_eq!(fired().await, 2);
+    // What it missed is made up for if a person asks for that.
+    server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
+    server.clock.advance_seconds(3 * 3_600 + 600);
+    server.owner.post(&format!("{path}/triggers/hourly/enable"), json!({ "catch_up": true })).await.ok();
+    assert_eq!(fired().await, 4, "the last tick runs, and the others are one row");
+    let firings = server.owner.get(&format!("{path}/firings")).await.ok();
+    let of = |reason: &str| firings["items"].as_array().unwrap().iter().find(|firing| firing["reason"] == reason).cloned();
+    assert!(of("caught_up").is_some_and(|firing| firing["run_id"].is_string()), "{firings:#}");
+    assert_eq!(of("superseded").unwrap()["count"], 2, "{firings:#}");
 }
 
 /// An automation that fires every hour.
@@ -968,6 +977,7 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read"]);
+    definition["plan"][0]["config"]["text"] = json!("attempt {{ run.attempt }}");
     definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1, "concurrency": "allow_parallel" });
     let id = id_of(&saved(&server.owner, definition).await);
     // Soon: the worker waits.
@@ -988,6 +998,8 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     assert_eq!(server.source.calls().len(), 3);
     server.clock.advance_seconds(5);
     assert_eq!(ended(&server.owner, &later).await["status"], "succeeded");
+    let said: Vec<_> = server.source.calls()[2..].iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(said, ["attempt 1", "attempt 2"]);
     // Too late for the run: it fails now.
     server.source.will_fail(busy(3_600_000));
     let never = run(&server.owner, &id, json!({})).await;
@@ -1025,6 +1037,7 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
     assert_eq!(server.source.calls().len(), 2, "the call is not made");
+    assert_eq!(shown["cost_usd"], "0.8");
     // A person may let it cost more.
     let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);

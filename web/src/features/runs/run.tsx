@@ -173,6 +173,7 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
       <Section title="About">
         <Facts>
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
+          {run.cost_usd && run.cost_usd !== '0' && <Fact name="Cost">${run.cost_usd}</Fact>}
           <Fact name="Queue">{line(run.queue)}</Fact>
           {run.recoveries > 0 && <Fact name="Taken up again">{run.recoveries} times, after its worker had gone</Fact>}
           {run.rerun_of && (

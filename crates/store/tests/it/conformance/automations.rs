@@ -536,14 +536,14 @@ async fn poison_run_quarantined(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
     let (_, run) = leased(store, &tenant, &automation).await;
-    for _ in 0..RUN_RECOVERIES_MAX {
+    for _ in 1..RUN_RECOVERIES_MAX {
         assert_eq!(store.free_all_runs().await, Ok(1));
         assert_eq!(claimed(store).await.len(), 1);
     }
     assert_eq!(store.free_all_runs().await, Ok(1));
     assert_eq!(claimed(store).await, []);
     let run = store.find_run(&tenant.org, &run.id).await.unwrap().unwrap();
-    assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, RUN_RECOVERIES_MAX + 1));
+    assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, 3));
     let told = store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A run was quarantined"]);
     assert!(told[0].space == run.space && told[0].body.contains(run.id.as_str()), "{told:?}");
