@@ -432,6 +432,8 @@ pub(super) struct FiringsQuery {
     trigger: Option<String>,
     /// Only those that came to this.
     outcome: Option<FiringOutcome>,
+    /// Only those that started no run.
+    no_run: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -448,9 +450,10 @@ pub(super) async fn firings(
     Path(automation): Path<String>,
     Asked(query): Asked<FiringsQuery>,
 ) -> Result<Json<Page<FiringView>>, Refusal> {
-    let FiringsQuery { trigger, outcome, limit, after } = query;
+    let FiringsQuery { trigger, outcome, no_run, limit, after } = query;
     let request = page_request(limit, after)?;
-    let page = automations::firings(&app, &caller.principal, &automation, &FiringFilter { trigger, outcome }, &request).await?;
+    let filter = FiringFilter { trigger, outcome, no_run: no_run == Some(true) };
+    let page = automations::firings(&app, &caller.principal, &automation, &filter, &request).await?;
     Ok(Json(Page { items: page.items.into_iter().map(FiringView::from).collect(), next: page.next }))
 }
 
