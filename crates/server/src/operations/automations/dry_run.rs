@@ -104,10 +104,7 @@ fn facts(
     earlier: Option<&Run>,
 ) -> template::Run {
     let now = app.parts.clock.now();
-    let creator = match (saved.filter(|_| asked.definition.is_none()).map(|saved| &saved.creator), &by.owner) {
-        (Some(user), _) | (None, Some(user)) => format!("user:{user}"),
-        (None, None) => by.id.to_string(),
-    };
+    let creator = saved.filter(|_| asked.definition.is_none()).map(|saved| &saved.creator).or(by.owner.as_ref());
     let version = saved.map_or(0, |saved| saved.version).saturating_add(u32::from(asked.definition.is_some()));
     template::Run {
         id: RunId::new(now, [0; 10]).to_string(),
@@ -118,7 +115,7 @@ fn facts(
         trigger_type: TriggerType::Manual.to_string(),
         trigger_id: None,
         space_id: Some(space.id.to_string()),
-        creator_id: creator,
+        creator_id: creator.map_or_else(|| by.id.to_string(), |user| format!("user:{user}")),
         attempt: 1,
         failure: earlier.and_then(|run| run.failure.as_ref()).map(template::Failure::from),
     }
