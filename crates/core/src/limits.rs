@@ -825,6 +825,10 @@ pub const TEMPLATE_BRANCHES_MAX: usize = 100;
 /// Bytes of what a template renders, of any string it works on, and of a string it may read; more ends it with `template_output` or
 /// `template_too_large`.
 pub const TEMPLATE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of all texts in the params of one step, once its templates are rendered; more fail the step with `template_output`.
+pub const STEP_PARAMS_BYTES_MAX: usize = 4 * TEMPLATE_OUTPUT_BYTES_MAX;
+/// How long the templates of one dry run of a plan may take together; the steps that are left then say `template_time`.
+pub const DRY_RUN_MS: u64 = 5_000;
 /// Items of a list that a filter takes; more end the template with `template_output`.
 pub const TEMPLATE_LIST_ITEMS_MAX: usize = 10_000;
 /// Instructions that a template may take; then it ends with `template_time`.

@@ -1,6 +1,7 @@
 //! One step: whether it runs, with which params, and what its call came to.
 
 use crate::backoff;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
 use crate::walk::{TIMED_OUT, Walk};
@@ -11,7 +12,7 @@ use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
+use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
 use pipeline::{Made, Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -47,6 +48,14 @@ struct End {
     invocation: Option<InvocationId>,
     output: Option<Value>,
     failure: Option<Failure>,
+}
+
+impl Engine {
+    /// The schema of the action's params as it is now; which leaves are texts depends on it.
+    pub(crate) async fn params_schema(&self, org: &OrgId, step: &StepProgram) -> Option<Value> {
+        let action = self.0.ports.pipeline.catalogue().find_listed(org, &step.definition.action).await?;
+        Some(action.params_schema.clone())
+    }
 }
 
 impl Walk {
@@ -107,16 +116,12 @@ impl Walk {
         {
             return Ok(None);
         }
-        let schema = self.params_schema(step).await;
+        let schema = self.engine.params_schema(&self.run.org, step).await;
         step.params.render(renderer, &context, schema.as_ref()).await.map(Some)
     }
 
     fn context(&self) -> Result<Context, RenderError> {
-        let failure = self.run.failure.as_ref().filter(|_| self.run.phase == Phase::OnFailure).map(|failure| template::Failure {
-            step_id: failure.step_id.clone().unwrap_or_default(),
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-        });
+        let failure = self.run.failure.as_ref().filter(|_| self.run.phase == Phase::OnFailure).map(template::Failure::from);
         let run = template::Run {
             id: self.run.id.to_string(),
             started_at: self.run.started_at.unwrap_or(self.run.created_at),
@@ -131,12 +136,6 @@ impl Walk {
             failure,
         };
         template::build_run_context(&run, self.run.inputs.clone().unwrap_or_default(), self.outputs.clone())
-    }
-
-    /// The schema of the action's params as it is now; which leaves are texts depends on it.
-    async fn params_schema(&self, step: &StepProgram) -> Option<Value> {
-        let action = self.engine.0.ports.pipeline.catalogue().find_listed(&self.run.org, &step.definition.action).await?;
-        Some(action.params_schema.clone())
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {

@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// The output of a step that is an artifact; `None` if it is gone.
-    async fn read_output(&self, run: &Run, artifact: &ArtifactId) -> Result<Option<Value>, Error> {
+    pub(crate) async fn read_output(&self, run: &Run, artifact: &ArtifactId) -> Result<Option<Value>, Error> {
         let Some(found) = self.ledger().find_artifact(&run.org, artifact).await? else { return Ok(None) };
         // A person took it away from everybody.
         if found.quarantined_at.is_some() {

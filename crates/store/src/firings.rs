@@ -31,6 +31,8 @@ const MINUTE_MICROS: i64 = 60_000_000;
 pub struct FiringFilter {
     pub trigger: Option<String>,
     pub outcome: Option<FiringOutcome>,
+    /// Only those that started no run.
+    pub no_run: bool,
 }
 
 /// Ticks of a schedule that were left out.
@@ -52,13 +54,15 @@ impl Store {
     ) -> Result<Page<Firing>, Error> {
         let sql = concat!(
             select_firing!(),
-            " AND automation_id = $2 AND (trigger_id = $3 OR $3 = '') AND (outcome = $4 OR $4 = '') AND id < $5 ORDER BY id DESC LIMIT $6"
+            " AND automation_id = $2 AND (trigger_id = $3 OR $3 = '') AND (outcome = $4 OR $4 = '') AND (outcome <> $5 OR $5 = '')
+              AND id < $6 ORDER BY id DESC LIMIT $7"
         );
         let params = vals![
             org.as_str(),
             automation.as_str(),
             filter.trigger.as_deref().unwrap_or_default(),
             filter.outcome.map_or("", FiringOutcome::as_str),
+            if filter.no_run { FiringOutcome::Started.as_str() } else { "" },
             request.after.as_deref().unwrap_or("~"),
             i64::from(request.limit) + 1
         ];

@@ -1,9 +1,11 @@
 //! Automations: saved definitions, their versions and their triggers. A person saves; whoever else proposes a definition makes a draft of it.
 
+mod dry_run;
 mod facts;
 mod regexes;
 pub(crate) mod rights;
 
+pub(crate) use dry_run::{Asked, DryRun, dry_run};
 pub(crate) use facts::{Checked, check};
 
 use super::{Error, spaces};
@@ -18,7 +20,7 @@ use countersign_core::limits::AUTOMATIONS_MAX;
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Automations, Secrets};
-use countersign_core::run::{Phase, Run};
+use countersign_core::run::{Phase, Run, RunStatus};
 use countersign_core::{AutomationId, Digest, Principal, Secret, Space, Timestamp};
 use rights::Right;
 use serde_json::Value;
@@ -99,6 +101,12 @@ pub(crate) async fn space_for(app: &App, by: &Principal, named: Option<&str>) ->
     Ok(space)
 }
 
+/// Refuses another space than that of the automation.
+pub(crate) fn must_stay(space: &Space, named: Option<&str>) -> Result<(), Error> {
+    let is_another = named.is_some_and(|named| named != space.name && named != space.id.as_str());
+    if is_another { Err(Error::invalid(format!("the automation is in space `{}`, and stays there", space.name))) } else { Ok(()) }
+}
+
 /// The normalised definition of the version with this digest.
 pub(crate) async fn definition(app: &App, automation: &Automation, digest: Digest) -> Result<Arc<Value>, Error> {
     let found = app.store().find_automation_definition(&automation.org, digest).await?;
@@ -145,9 +153,9 @@ pub(crate) async fn schedules(app: &App, automation: &Automation) -> Result<BTre
     Ok(ids.filter_map(|id| Some((id.clone(), program.schedule(&id)?.describe()))).collect())
 }
 
-/// The run that was asked for last.
-pub(crate) async fn last_run(app: &App, automation: &Automation) -> Result<Option<Run>, Error> {
-    let filter = RunFilter { automation: Some(automation.id.clone()), ..RunFilter::default() };
+/// The run that was asked for last, of all or of those with this status.
+pub(crate) async fn last_run(app: &App, automation: &Automation, status: Option<RunStatus>) -> Result<Option<Run>, Error> {
+    let filter = RunFilter { automation: Some(automation.id.clone()), status, ..RunFilter::default() };
     let page = app.store().list_runs(&automation.org, &filter, &PageRequest { limit: 1, after: None }).await?;
     Ok(page.items.into_iter().next())
 }

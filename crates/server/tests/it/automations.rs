@@ -22,6 +22,8 @@ on_sqlite!(
     a_service_proposes_and_a_person_saves,
     all_mistakes_are_told_at_once_and_nothing_is_stored,
     the_plan_tells_the_mode_of_each_step_and_the_next_firings,
+    a_dry_run_renders_what_is_known_and_names_what_is_not,
+    a_dry_run_shows_no_run_to_whoever_may_only_propose,
     a_webhook_takes_its_token_and_nothing_else,
     a_signed_webhook_takes_what_its_secret_signed,
     what_fires_an_automation_follows_its_status_and_its_triggers,
@@ -228,6 +230,108 @@ async fn the_plan_tells_the_mode_of_each_step_and_the_next_firings(kind: Kind) {
     let plan = server.owner.get(&format!("/api/v1/automations/{id}/plan")).await.ok();
     assert_eq!((&plan["steps"][1]["mode"], &plan["steps"][1]["mode_source"]), (&json!("allow"), &json!("automation_override")));
     assert!(server.owner.get(&format!("/api/v1/automations/{id}")).await.ok()["next_due_at"].is_string());
+}
+
+/// Writes what it read, if that is enough.
+fn with_templates() -> Value {
+    let mut definition = digest();
+    definition["plan"][1] = json!({ "step_id": "write", "action": "fake.write", "when": "{{ found.count > 1 }}",
+        "config": { "text": "{{ inputs.text | upper }}", "count": "{{ found.count }}", "password": "{{ inputs.text }}" } });
+    let tell =
+        json!({ "step_id": "tell", "action": "fake.write", "config": { "text": "{{ run.automation_name }}: {{ run.error.code }}" } });
+    definition["execution"] = json!({ "on_failure": [tell] });
+    definition
+}
+
+/// Whether each step of a plan would run, with which params, and what it needs.
+fn foreseen(plan: &Value) -> Vec<Value> {
+    let step = |step: &Value| {
+        assert_eq!(step["error"], Value::Null, "{plan:#}");
+        json!([step["when"], step["params"], step["needs"]])
+    };
+    plan["steps"].as_array().unwrap().iter().map(step).collect()
+}
+
+async fn a_dry_run_renders_what_is_known_and_names_what_is_not(kind: Kind) {
+    const DRY_RUN: &str = "/api/v1/automations/dry-run";
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let tried = async |asked: Value| server.owner.post(DRY_RUN, asked).await;
+    let tell = json!([true, null, ["run.error"]]);
+
+    // Nothing has run: defaults are inputs, and nobody knows what the first step will find.
+    let plan = tried(json!({ "definition": with_templates() })).await.ok();
+    assert_eq!(foreseen(&plan), [json!([true, { "text": "hello" }, []]), json!([null, null, ["found"]]), tell.clone()]);
+    assert_eq!(plan["run_id"], Value::Null);
+    let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    let plan = tried(json!({ "definition": with_templates(), "inputs": { "text": token } })).await.ok();
+    assert_eq!(plan["steps"][0]["params"]["text"], "[redacted]");
+    assert!(!plan.to_string().contains(token), "{plan:#}");
+    tried(json!({ "definition": with_templates(), "inputs": { "text": 3 } })).await.problem(422, "inputs_invalid");
+    tried(json!({ "inputs": {} })).await.problem(400, "invalid_request");
+
+    // What the last run came to stands for what is not known.
+    let id = id_of(&saved(&server.owner, with_templates()).await);
+    server.source.will_answer(json!({ "count": 2 }));
+    let first = run(&server.owner, &id, json!({ "text": "good morning" })).await;
+    assert_eq!(ended(&server.owner, &first).await["status"], "succeeded");
+    let written = json!([true, { "text": "GOOD MORNING", "count": 2, "password": "[redacted]" }, []]);
+    for plan in [
+        server.owner.get(&format!("/api/v1/automations/{id}/plan")).await.ok(),
+        tried(json!({ "automation": id, "run": first })).await.ok(),
+    ] {
+        assert_eq!(foreseen(&plan), [json!([true, { "text": "good morning" }, []]), written.clone(), tell.clone()]);
+        assert_eq!(plan["run_id"], json!(first));
+    }
+    let other_inputs = tried(json!({ "automation": id, "inputs": { "text": "other" } })).await.ok();
+    assert_eq!((&other_inputs["steps"][1]["params"]["text"], &other_inputs["steps"][1]["params"]["count"]), (&json!("OTHER"), &json!(2)));
+    // A step that is another one by now has come to nothing yet.
+    let mut edited = with_templates();
+    edited["plan"][0]["step_id"] = json!("look");
+    let plan = tried(json!({ "automation": id, "definition": edited })).await.ok();
+    assert_eq!(foreseen(&plan)[1], json!([null, null, ["found"]]));
+
+    server.clock.advance_ms(1);
+    server.source.will_answer(json!({ "count": 1 }));
+    let second = run(&server.owner, &id, json!({})).await;
+    assert_eq!(ended(&server.owner, &second).await["steps"][1]["status"], "skipped");
+    let plan = tried(json!({ "automation": id })).await.ok();
+    assert_eq!((&plan["run_id"], &foreseen(&plan)[1]), (&json!(second), &json!([false, null, []])));
+
+    // What cannot be rendered says why.
+    let mut wrong = with_templates();
+    wrong["plan"][1]["config"]["text"] = json!("{{ found.nothing }}");
+    let plan = tried(json!({ "automation": id, "definition": wrong, "run": first })).await.ok();
+    assert_eq!((&plan["steps"][1]["params"], &plan["steps"][1]["error"]["code"]), (&Value::Null, &json!("template_undefined")), "{plan:#}");
+    let mut other = with_templates();
+    other["name"] = json!("Other");
+    let other = id_of(&saved(&server.owner, other).await);
+    tried(json!({ "automation": other, "run": first })).await.problem(400, "invalid_request");
+    tried(json!({ "automation": other, "space": "elsewhere" })).await.problem(400, "invalid_request");
+    assert_eq!(server.source.calls().len(), 3, "no dry run called anything");
+    server.verify().await;
+}
+
+async fn a_dry_run_shows_no_run_to_whoever_may_only_propose(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, digest()).await);
+    server.owner.set_mode("fake.write", "allow").await;
+    let run = run(&server.owner, &id, json!({ "text": "for those who read" })).await;
+    assert_eq!(ended(&server.owner, &run).await["status"], "succeeded");
+    let service = service(&server, json!(["invoke"])).await;
+    let tried = async |client: &Client, asked: Value| client.post("/api/v1/automations/dry-run", asked).await;
+    let plan = tried(&service, json!({ "automation": id, "definition": digest() })).await.ok();
+    assert_eq!((&plan["run_id"], &plan["steps"][0]["params"]["text"]), (&Value::Null, &json!("hello")), "{plan:#}");
+    for asked in [json!({ "automation": id, "definition": digest(), "run": run }), json!({ "automation": id })] {
+        tried(&service, asked).await.problem(403, "forbidden");
+    }
+    // Who reads, and proposes nothing, tries what is saved.
+    let viewer = server.owner.person("vera", "viewer").await;
+    let plan = tried(&viewer, json!({ "automation": id })).await.ok();
+    assert_eq!((&plan["run_id"], &plan["steps"][0]["params"]["text"]), (&json!(run), &json!("for those who read")));
+    tried(&viewer, json!({ "automation": id, "definition": digest() })).await.problem(403, "forbidden");
 }
 
 async fn a_run_by_hand_ends_with_a_receipt_for_each_step(kind: Kind) {

@@ -221,16 +221,28 @@ test('a step shows how its call went, and the calls of its earlier attempts', as
   expect(server.asked.some(asked => asked.path.includes('session=ses_1&action=files.write_text&after=inv_3'))).toBe(true)
 })
 
-test('artifacts of everything have a page of their own', async () => {
-  openPage('/artifacts', {
-    'GET /api/v1/artifacts': () => ({
-      items: [
-        { id: 'art_1', run_id: 'run_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at },
-      ],
-      next: null,
-    }),
+test('artifacts of everything have a page of their own, on which one is put into quarantine', async () => {
+  let artifact: Record<string, unknown> = {
+    id: 'art_1',
+    run_id: 'run_1',
+    name: 'a.csv',
+    media_type: 'text/csv',
+    size_bytes: 7,
+    sha256: 'ab',
+    created_at: run.created_at,
+  }
+  const { user } = openPage('/artifacts', {
+    'GET /api/v1/artifacts': () => ({ items: [artifact], next: null }),
+    'POST /api/v1/artifacts/art_1/quarantine': () => {
+      artifact = { ...artifact, quarantined_at: run.created_at }
+      return artifact
+    },
   })
   expect((await screen.findByRole('link', { name: 'its run' })).getAttribute('href')).toBe('/runs/run_1')
+  await user.click(await screen.findByRole('button', { name: 'Quarantine a.csv' }))
+  await user.click(await screen.findByRole('button', { name: 'Take it away for good' }))
+  expect(await screen.findByText(/nobody gets its bytes/)).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Download a.csv' })).toBeNull()
 })
 
 test('several runs are run again, one by one, and then the list has those that were started', async () => {

@@ -137,7 +137,7 @@ async fn drop_race_across_replicas(kind: Kind) {
     let started = reasons.iter().filter(|reason| **reason == FiringReason::OnTime).count();
     let dropped = reasons.iter().filter(|reason| **reason == FiringReason::AlreadyRunning).count();
     assert_eq!((started, dropped), (1, 9), "{reasons:?}");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 9, "what was dropped is in the ledger");
     assert_eq!(claimed(store).await.len(), 1);
@@ -172,7 +172,7 @@ async fn event_storm_bounded(kind: Kind) {
     let told = store.list_notifications(&tenant.org, &BTreeSet::new(), &everything()).await.unwrap().items;
     assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A trigger was disabled"]);
     assert!(told[0].invocation.is_none() && told[0].body.starts_with("`hook` of the automation `digest`: "), "{told:?}");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert!(rows.len() <= 5, "one row a minute: {rows:?}");
     assert_eq!(fire().await.0, FiringReason::BreakerOpen, "until a person enables it");
@@ -223,7 +223,7 @@ async fn a_burst_starts_one_run_with_its_last_event(kind: Kind) {
     let done = fire(gathering.clone()).await.unwrap();
     let Some(Fired::New(started)) = done else { panic!("{done:?}") };
     assert_eq!(fire(gathering).await, Ok(None), "another server was first");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert_eq!(rows.iter().map(|row| (row.reason, row.count)).collect::<Vec<_>>(), [(FiringReason::Debounced, 4)]);
     assert!(rows[0].detail.as_ref().unwrap().contains(started.id.as_str()), "it says which firing they went into");
