@@ -316,6 +316,7 @@ impl Engine {
             copied: Vec::new(),
             chain: occurrence.lineage.chain.clone(),
             root: occurrence.lineage.root.clone(),
+            from_outside: is_from_outside(occurrence.kind, &occurrence.payload, &occurrence.lineage),
             asked_by: occurrence.asked_by.clone(),
         };
         Ok(Ok(NewFiring { start: Some(Box::new(start)), ..self.refusal(occurrence, occurrence.reason, None) }))
@@ -373,6 +374,19 @@ fn rate_of(program: &Program, trigger: Option<&Trigger>) -> Option<Rate> {
     }
 }
 
+/// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
+fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
+    let is_published = |event: &Value| event.get("source").is_some_and(|source| !source.is_null());
+    match kind {
+        TriggerType::Webhook => true,
+        TriggerType::Event => {
+            let batch = payload.get("events").and_then(Value::as_array);
+            !lineage.chain.is_empty() || is_published(payload) || batch.is_some_and(|batch| batch.iter().any(is_published))
+        }
+        TriggerType::Schedule | TriggerType::Manual => false,
+    }
+}
+
 /// Whether the event of this payload comes once more, under a new id.
 fn is_replayed(payload: &Value) -> bool {
     payload.get("replay_of").is_some()
@@ -412,6 +426,24 @@ fn in_words(mistakes: &[Mistake]) -> String {
 mod tests {
     use super::*;
     use countersign_core::Timestamp;
+
+    #[test]
+    fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {
+        let led = Lineage { chain: vec![AutomationId::new(Timestamp::from_micros(0), [1; 10])], root: None };
+        let (own, published) = (json!({ "source": null, "data": {} }), json!({ "source": "/drive", "data": {} }));
+        let batch = json!({ "events": [own, published] });
+        for (kind, payload, lineage, expected) in [
+            (TriggerType::Manual, &published, &led, false),
+            (TriggerType::Schedule, &json!({}), &Lineage::default(), false),
+            (TriggerType::Webhook, &json!({}), &Lineage::default(), true),
+            (TriggerType::Event, &own, &Lineage::default(), false),
+            (TriggerType::Event, &own, &led, true),
+            (TriggerType::Event, &published, &Lineage::default(), true),
+            (TriggerType::Event, &batch, &Lineage::default(), true),
+        ] {
+            assert_eq!(is_from_outside(kind, payload, lineage), expected, "{kind} {payload}");
+        }
+    }
 
     #[test]
     fn a_run_follows_from_no_run_of_its_own_and_from_no_long_chain() {

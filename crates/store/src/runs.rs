@@ -10,7 +10,7 @@ use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::notifications::notify_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::automation::{Automation, Firing, FiringReason, TriggerType};
+use countersign_core::automation::{Automation, Firing, FiringReason};
 use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
@@ -449,23 +449,23 @@ async fn saver_of(tx: &mut Tx, automation: &Automation, version: u32) -> Result<
     saver.ok_or_else(|| Error::Corrupt { message: format!("the automation `{}` has no version {version}", automation.id) })
 }
 
-/// Labels the session of a new run with what it holds before its first step: what the steps have read that it does not repeat, and what a
-/// stranger has sent.
+/// Labels the session of a new run with what it holds before its first step: what came from outside, also to the run that it repeats, and what
+/// the steps of that one have read that it does not repeat.
 async fn label_in(tx: &mut Tx, org: &OrgId, start: &Start) -> Result<(), Error> {
-    if let Some(rerun_of) = start.rerun_of.as_ref().filter(|_| !start.copied.is_empty()) {
+    if let Some(rerun_of) = &start.rerun_of {
         let sql = "INSERT INTO session_labels (org_id, session_id, label, at, invocation_id)
                    SELECT org_id, $1, label, at, invocation_id FROM session_labels
-                   WHERE org_id = $2 AND session_id IN (SELECT session_id FROM runs WHERE org_id = $2 AND id = $3)";
-        tx.exec(sql, &vals![start.session.as_str(), org.as_str(), rerun_of.as_str()]).await?;
+                   WHERE org_id = $2 AND session_id IN (SELECT session_id FROM runs WHERE org_id = $2 AND id = $3)
+                   AND ($4 = 1 OR invocation_id IS NULL)";
+        let takes_over = i64::from(!start.copied.is_empty());
+        tx.exec(sql, &vals![start.session.as_str(), org.as_str(), rerun_of.as_str(), takes_over]).await?;
     }
-    match start.trigger_type {
-        TriggerType::Webhook | TriggerType::Event => {
-            let sql = "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, 'untrusted_content', $3)
-                       ON CONFLICT (org_id, session_id, label) DO NOTHING";
-            tx.exec(sql, &vals![org.as_str(), start.session.as_str(), tx.now()]).await.map(|_| ())
-        }
-        TriggerType::Schedule | TriggerType::Manual => Ok(()),
+    if start.from_outside {
+        let sql = "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, 'untrusted_content', $3)
+                   ON CONFLICT (org_id, session_id, label) DO NOTHING";
+        tx.exec(sql, &vals![org.as_str(), start.session.as_str(), tx.now()]).await?;
     }
+    Ok(())
 }
 
 /// The oldest run that waits behind another makes room for a newer one.

@@ -104,6 +104,8 @@ pub struct Start {
     pub chain: Vec<AutomationId>,
     /// The first run of the chain; absent: this one.
     pub root: Option<RunId>,
+    /// Whether somebody outside may have written its inputs.
+    pub from_outside: bool,
     /// Absent: a trigger fired. What somebody asks for is started although the automation is paused.
     pub asked_by: Option<Asker>,
 }

@@ -79,6 +79,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         copied: Vec::new(),
         chain: Vec::new(),
         root: None,
+        from_outside: false,
         asked_by: None,
     };
     NewFiring {
@@ -556,10 +557,10 @@ async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
-    let begun = async |trigger_type, rerun_of: Option<&Run>, copied: Vec<StepRecord>| {
+    let begun = async |from_outside: bool, rerun_of: Option<&Run>, copied: Vec<StepRecord>| {
         let mut new = firing(&tenant, &automation, Occasion::Request);
         let start = new.start.as_mut().unwrap();
-        (start.trigger_type, start.rerun_of, start.copied) = (trigger_type, rerun_of.map(|run| run.id.clone()), copied);
+        (start.from_outside, start.rerun_of, start.copied) = (from_outside, rerun_of.map(|run| run.id.clone()), copied);
         let run = fired(store, new).await.1.unwrap();
         store.find_run(&tenant.org, &run).await.unwrap().unwrap()
     };
@@ -567,15 +568,15 @@ async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
         let labels = store.list_labels(&tenant.org, &run.session).await.unwrap();
         labels.into_iter().map(|held| (held.label, held.invocation)).collect::<Vec<_>>()
     };
-    let first = begun(TriggerType::Manual, None, Vec::new()).await;
-    assert_eq!(held(&first).await, []);
+    let first = begun(true, None, Vec::new()).await;
+    let sent = ("untrusted_content".to_owned(), None);
+    assert_eq!(held(&first).await, [sent.clone()]);
     let call = tenant.draw(InvocationId::new);
     store.label_session(&tenant.org, &first.session, "private_data", &call).await.unwrap();
-    let (private, sent) = (("private_data".to_owned(), Some(call)), ("untrusted_content".to_owned(), None));
+    let private = ("private_data".to_owned(), Some(call));
     let copied = || vec![step(0, world.clock.now())];
-    assert_eq!(held(&begun(TriggerType::Manual, Some(&first), Vec::new()).await).await, [], "it reads everything anew");
-    assert_eq!(held(&begun(TriggerType::Manual, Some(&first), copied()).await).await, [private.clone()]);
-    assert_eq!(held(&begun(TriggerType::Schedule, None, Vec::new()).await).await, []);
-    assert_eq!(held(&begun(TriggerType::Event, None, Vec::new()).await).await, [sent.clone()]);
-    assert_eq!(held(&begun(TriggerType::Webhook, Some(&first), copied()).await).await, [private, sent]);
+    assert_eq!(held(&begun(false, Some(&first), Vec::new()).await).await, [sent.clone()], "it reads everything anew, with the same inputs");
+    assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
+    assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
+    assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
 }
