@@ -147,7 +147,7 @@ pub enum Error {
     NeedsConfirmation { invocation: InvocationId, action: ActionId },
     #[error("you may not answer `{invocation}`: you requested it, own its agent or asked for its run, and this space refuses self-approval")]
     SelfApproval { invocation: InvocationId },
-    #[error("you may not release or discard `{invocation}`: you requested it, own its agent or asked for its run, and this space refuses self-approval")]
+    #[error("you may not release or discard `{invocation}`: it is yours, or of a run you asked for, and this space refuses self-approval")]
     OwnQuarantine { invocation: InvocationId },
     #[error("invocation `{invocation}` is `{status}`; only a call in doubt can be settled")]
     NotInDoubt { invocation: InvocationId, status: Status },
