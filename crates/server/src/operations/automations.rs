@@ -189,7 +189,8 @@ pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Pr
         name: read.definition.name.clone(),
         definition: canonical_digits(&read.normalised).map_err(|error| Error::invalid(error.to_string()))?,
         triggers: triggers_of(app, &read, space, &proposed).await?,
-        expected: proposed.expected,
+        // What was compared above is what is replaced.
+        expected: proposed.expected.or(proposed.automation.map(|before| before.definition)),
     };
     let name = save.name.clone();
     let saved = match app.store().save_automation(&by.org, save, person).await? {
