@@ -371,7 +371,8 @@ fn run(status: RunStatus) -> (Value, Value) {
         ("root_run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
     ];
     let output = if status == RunStatus::Succeeded { json!({ "summary": "3 documents" }) } else { Value::Null };
-    object(&required, &[("output", json!({}), output)])
+    let asked_by = ("asked_by", json!({ "type": ["string", "null"] }), json!(USER));
+    object(&required, &[("output", json!({}), output), asked_by])
 }
 
 /// A change that is in the audit log in the same words.

@@ -32,8 +32,8 @@ fn no_inputs() -> Value {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerunRequest {
-    /// The step to begin with. What came before it is taken from the run, and so is its version; absent: all of it, with the version that is
-    /// saved now.
+    /// The step to begin with. What came before it is taken from the run, so the definition must still be that of the run; absent: all of it,
+    /// with the version that is saved now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
     /// Other inputs than those of the run.
@@ -86,6 +86,8 @@ pub struct RunView {
     /// The automations whose runs led to it, the first cause first, and its own.
     pub chain: Vec<String>,
     pub root_run_id: String,
+    /// Who asked for it by name, or for it once more.
+    pub asked_by: Option<String>,
     pub cancelled_by: Option<String>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -124,6 +126,7 @@ impl RunView {
             rerun_of: run.rerun_of.map(|run| run.to_string()),
             chain: run.chain.iter().map(ToString::to_string).collect(),
             root_run_id: run.root.to_string(),
+            asked_by: run.asked_by.map(|by| by.to_string()),
             cancelled_by: run.cancelled_by.map(|by| by.to_string()),
             created_at: run.created_at,
             started_at: run.started_at,

@@ -74,6 +74,8 @@ pub struct Draft {
     pub space: SpaceId,
     /// The automation that it would be a new version of.
     pub automation: Option<AutomationId>,
+    /// The definition that the automation had when the draft was made. It replaces no other.
+    pub replaces: Option<Digest>,
     /// The normalised definition.
     pub definition: Value,
     pub made_by: PrincipalId,

@@ -668,6 +668,8 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const AUTOMATIONS_MAX: i64 = 100_000;
 /// How long a draft waits for a person to save it; then it is gone.
 pub const DRAFT_SECONDS: u64 = 24 * 60 * 60;
+/// Drafts of one maker in one space; the next is refused with `too_many_drafts` until one is saved, dropped or gone.
+pub const DRAFTS_MAX: i64 = 100;
 /// How long a webhook's earlier token is taken after it was rotated, if that was asked for.
 pub const HOOK_TOKEN_OVERLAP_SECONDS: u64 = 24 * 60 * 60;
 /// Bytes of a request that fires a webhook; a larger one is refused with `body_too_large` before it is read.

@@ -176,6 +176,9 @@ pub struct Run {
     pub chain: Vec<AutomationId>,
     /// The first run of the chain.
     pub root: RunId,
+    /// Who asked for it by name, or for it once more.
+    #[serde(default)]
+    pub asked_by: Option<PrincipalId>,
     /// Who asked for its end.
     pub cancelled_by: Option<PrincipalId>,
     pub created_at: Timestamp,

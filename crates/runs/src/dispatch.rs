@@ -11,7 +11,7 @@ use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::Event;
-use countersign_core::ports::runs::{self, Dropped, Fired, Gather, NewFiring, Occasion, Start};
+use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ pub struct Hook {
 pub struct Asked {
     pub org: OrgId,
     pub automation: AutomationId,
+    pub by: Asker,
     pub inputs: Value,
     pub key: Option<(String, Digest)>,
 }
@@ -53,7 +54,8 @@ struct Occurrence<'a> {
     occasion: Occasion,
     reason: FiringReason,
     lineage: Lineage,
-    even_paused: bool,
+    /// A paused automation runs too if somebody asked for it.
+    asked_by: Option<Asker>,
 }
 
 impl Engine {
@@ -70,7 +72,7 @@ impl Engine {
             occasion: hook.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
             reason: FiringReason::OnTime,
             lineage: Lineage { chain: hook.chain, root: None },
-            even_paused: false,
+            asked_by: None,
         };
         if let Some(reason) = stopped(&saved, &hook.trigger) {
             let why = hook.trigger.disabled_why.clone().filter(|_| reason == FiringReason::BreakerOpen);
@@ -105,7 +107,7 @@ impl Engine {
             occasion: asked.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
             reason: FiringReason::Manual,
             lineage: Lineage::default(),
-            even_paused: true,
+            asked_by: Some(asked.by),
         };
         match self.prepare(&occurrence).await? {
             Ok(new) => told(self.hand_over(new).await?, &saved.id),
@@ -113,16 +115,24 @@ impl Engine {
         }
     }
 
-    /// Runs a run once more: all of it on the version that is saved now, or from one of its steps on, with its own version. What came before
-    /// that step is taken from it.
-    pub async fn rerun(&self, run: &Run, steps: &[StepRecord], from_step: Option<&str>, inputs: Option<Value>) -> Result<Fired, Error> {
+    /// Runs a run once more on the version that is saved now: all of it, or from one of its steps on, if its definition is still the saved
+    /// one. What came before that step is taken from it.
+    pub async fn rerun(
+        &self,
+        run: &Run,
+        steps: &[StepRecord],
+        from_step: Option<&str>,
+        inputs: Option<Value>,
+        by: Asker,
+    ) -> Result<Fired, Error> {
         let saved = self.live(&run.org, &run.automation).await?;
-        let (digest, version) = match from_step {
-            Some(_) => (run.definition, run.version),
-            None => (saved.definition, saved.version),
-        };
-        let program = self.program(&run.org, digest).await?;
+        let program = self.program(&run.org, saved.definition).await?;
         let copied = match from_step {
+            // Its results are those of other steps.
+            Some(step) if run.definition != saved.definition => {
+                let why = "the automation has another definition by now, so only all of it can be run again".to_owned();
+                return Err(Error::RerunImpossible { step: step.to_owned(), why });
+            }
             Some(step) => self.copied(run, steps, &program, step).await?,
             None => Vec::new(),
         };
@@ -135,14 +145,13 @@ impl Engine {
             occasion: Occasion::Request,
             reason: FiringReason::Rerun,
             lineage: Lineage { chain: run.chain.iter().take(run.chain.len().saturating_sub(1)).cloned().collect(), root: None },
-            even_paused: true,
+            asked_by: Some(by),
         };
         match self.prepare(&occurrence).await? {
             Ok(mut new) => {
                 if let Some(start) = &mut new.start {
                     start.rerun_of = Some(run.id.clone());
                     start.copied = copied;
-                    (start.definition, start.version) = (digest, version);
                 }
                 told(self.hand_over(new).await?, &saved.id)
             }
@@ -199,7 +208,7 @@ impl Engine {
             occasion: Occasion::Tick(tick),
             reason,
             lineage: Lineage::default(),
-            even_paused: false,
+            asked_by: None,
         };
         let fired = self.hand_over(self.unattended(&occurrence).await?).await?;
         Ok(match fired {
@@ -249,7 +258,7 @@ impl Engine {
             occasion: Occasion::Event(event.id.clone()),
             reason: FiringReason::OnTime,
             lineage,
-            even_paused: false,
+            asked_by: None,
         };
         self.unattended(&occurrence).await
     }
@@ -312,7 +321,8 @@ impl Engine {
             copied: Vec::new(),
             chain: occurrence.lineage.chain.clone(),
             root: occurrence.lineage.root.clone(),
-            even_paused: occurrence.even_paused,
+            from_outside: is_from_outside(occurrence.kind, &occurrence.payload, &occurrence.lineage),
+            asked_by: occurrence.asked_by.clone(),
         };
         Ok(Ok(NewFiring { start: Some(Box::new(start)), ..self.refusal(occurrence, occurrence.reason, None) }))
     }
@@ -388,6 +398,19 @@ fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
     }
 }
 
+/// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
+fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
+    let is_published = |event: &Value| event.get("source").is_some_and(|source| !source.is_null());
+    match kind {
+        TriggerType::Webhook => true,
+        TriggerType::Event => {
+            let batch = payload.get("events").and_then(Value::as_array);
+            !lineage.chain.is_empty() || is_published(payload) || batch.is_some_and(|batch| batch.iter().any(is_published))
+        }
+        TriggerType::Schedule | TriggerType::Manual => false,
+    }
+}
+
 /// Whether the event of this payload comes once more, under a new id.
 fn is_replayed(payload: &Value) -> bool {
     payload.get("replay_of").is_some()
@@ -433,6 +456,24 @@ fn in_words(mistakes: &[Mistake]) -> String {
 mod tests {
     use super::*;
     use countersign_core::Timestamp;
+
+    #[test]
+    fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {
+        let led = Lineage { chain: vec![AutomationId::new(Timestamp::from_micros(0), [1; 10])], root: None };
+        let (own, published) = (json!({ "source": null, "data": {} }), json!({ "source": "/drive", "data": {} }));
+        let batch = json!({ "events": [own, published] });
+        for (kind, payload, lineage, expected) in [
+            (TriggerType::Manual, &published, &led, false),
+            (TriggerType::Schedule, &json!({}), &Lineage::default(), false),
+            (TriggerType::Webhook, &json!({}), &Lineage::default(), true),
+            (TriggerType::Event, &own, &Lineage::default(), false),
+            (TriggerType::Event, &own, &led, true),
+            (TriggerType::Event, &published, &Lineage::default(), true),
+            (TriggerType::Event, &batch, &Lineage::default(), true),
+        ] {
+            assert_eq!(is_from_outside(kind, payload, lineage), expected, "{kind} {payload}");
+        }
+    }
 
     #[test]
     fn a_run_follows_from_no_run_of_its_own_and_from_no_long_chain() {

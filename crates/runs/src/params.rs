@@ -3,9 +3,10 @@
 use automation::Mistake;
 use automation::template::{self, Context, Names, Reason, RenderError, Renderer, Template};
 use countersign_core::Future;
-use countersign_core::limits::STEP_PARAMS_BYTES_MAX;
+use countersign_core::call::Label;
+use countersign_core::limits::{PROVENANCE_MAX, STEP_PARAMS_BYTES_MAX};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The config of a step with its templates read.
 #[derive(Debug)]
@@ -46,6 +47,37 @@ impl Leaf {
             Self::List(items) => items.iter().for_each(|item| item.reads(reads)),
             Self::Object(members) => members.iter().for_each(|(_, leaf)| leaf.reads(reads)),
         }
+    }
+
+    /// Where the rendered params come from, by JSON pointer. `of` says it of a member of the context. What a person wrote has no label.
+    pub(crate) fn provenance(&self, of: &dyn Fn(&str) -> Label) -> BTreeMap<String, Label> {
+        let mut labels = BTreeMap::new();
+        label_members(&self.0, "", of, &mut labels);
+        // A call says so much and no more.
+        match labels.values().max().copied() {
+            Some(strictest) if labels.len() > PROVENANCE_MAX => BTreeMap::from([(String::new(), strictest)]),
+            Some(_) | None => labels,
+        }
+    }
+}
+
+fn label_members(members: &[(String, Leaf)], place: &str, of: &dyn Fn(&str) -> Label, labels: &mut BTreeMap<String, Label>) {
+    for (name, leaf) in members {
+        label(leaf, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")), of, labels);
+    }
+}
+
+fn label(leaf: &Leaf, place: String, of: &dyn Fn(&str) -> Label, labels: &mut BTreeMap<String, Label>) {
+    match leaf {
+        Leaf::Plain(_) => {}
+        Leaf::Template(template) => {
+            let strictest = template.reads().iter().map(|name| of(name)).max();
+            if let Some(label) = strictest.filter(|label| *label > Label::User) {
+                labels.insert(place, label);
+            }
+        }
+        Leaf::List(items) => items.iter().enumerate().for_each(|(index, item)| label(item, format!("{place}/{index}"), of, labels)),
+        Leaf::Object(members) => label_members(members, &place, of, labels),
     }
 }
 
@@ -190,6 +222,27 @@ mod tests {
             assert!(rendered(leaf, most).is_ok(), "{leaf}");
             assert_eq!(rendered(leaf, most + 1).unwrap_err().reason, Reason::Output, "{leaf}");
         }
+    }
+
+    #[test]
+    fn a_param_comes_from_the_least_trusted_of_what_its_template_reads() {
+        let names = Names { outputs: ["found".to_owned()].into(), ..Names::default() };
+        let of = |name: &str| match name {
+            "run" => Label::User,
+            "inputs" => Label::Web,
+            _ => Label::ActionOutput,
+        };
+        let provenance = |config: Value| {
+            let told = Params::of(config.as_object().unwrap(), &names).unwrap().provenance(&of);
+            told.into_iter().map(|(place, label)| (place, label.as_str())).collect::<Vec<_>>()
+        };
+        let config =
+            json!({ "written": "{{ run.id }}", "to/from": ["plain", "{{ found.who }}"], "url": { "of": "{{ found.a }}{{ inputs.b }}" } });
+        assert_eq!(provenance(config), [("/to~1from/1".to_owned(), "action_output"), ("/url/of".to_owned(), "web")]);
+        let mut many: Vec<_> = (0..PROVENANCE_MAX).map(|_| json!("{{ found.a }}")).collect();
+        assert_eq!(provenance(json!({ "list": many })).len(), PROVENANCE_MAX);
+        many.push(json!("{{ inputs.a }}"));
+        assert_eq!(provenance(json!({ "list": many })), [(String::new(), "web")], "more than can be said one by one");
     }
 
     #[test]

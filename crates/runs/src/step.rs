@@ -8,6 +8,8 @@ use crate::walk::{TIMED_OUT, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::artifact::{ArtifactRetention, Visibility};
+use countersign_core::automation::TriggerType;
+use countersign_core::call::Label;
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
@@ -131,7 +133,7 @@ impl Walk {
             trigger_type: self.run.trigger_type.to_string(),
             trigger_id: self.run.trigger.clone(),
             space_id: Some(self.run.space.to_string()),
-            creator_id: format!("user:{}", self.automation.creator),
+            creator_id: self.principal.owner.as_ref().map(|owner| format!("user:{owner}")).unwrap_or_default(),
             attempt: self.run.attempts.saturating_add(1),
             failure,
         };
@@ -155,6 +157,7 @@ impl Walk {
             Reserved::Lost => return Ok(Err(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON)))),
         }
         let mut call = Call::new(params);
+        call.provenance = step.params.provenance(&|member| self.label_of(member));
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
         // The attempts of the pipeline are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
@@ -194,6 +197,16 @@ impl Walk {
             pipeline.watch(&self.run.org, &begun, SOON).await?;
         }
         Ok(())
+    }
+
+    /// Where a member of the context comes from: inputs from whoever started the run, everything but `run` from earlier steps, and in what
+    /// follows a failure `run` too, because it tells what a step said of it.
+    fn label_of(&self, member: &str) -> Label {
+        match (member, self.run.trigger_type, self.run.phase) {
+            ("inputs", TriggerType::Webhook | TriggerType::Event, _) => Label::Web,
+            ("inputs", TriggerType::Schedule | TriggerType::Manual, _) | ("run", _, Phase::Plan) => Label::User,
+            (_, _, Phase::Plan | Phase::OnFailure) => Label::ActionOutput,
+        }
     }
 
     /// The same for the same step of the same run, whoever works on it.

@@ -94,6 +94,8 @@ CREATE TABLE sessions (
   title TEXT NOT NULL,
   attendance TEXT NOT NULL,
   automation_id TEXT,
+  -- The person behind whoever asked for its run by name.
+  asked_by TEXT,
   -- JSON list of the names of the sources it is connected to; null: all
   sources TEXT,
   created_at BIGINT NOT NULL,
@@ -743,8 +745,8 @@ CREATE TABLE session_labels (
   session_id TEXT NOT NULL,
   label TEXT NOT NULL,
   at BIGINT NOT NULL,
-  -- The call that brought it in.
-  invocation_id TEXT NOT NULL,
+  -- The call that brought it in. Null: what started its run did.
+  invocation_id TEXT,
   PRIMARY KEY (org_id, session_id, label)
 );
 
@@ -855,6 +857,8 @@ CREATE TABLE automation_drafts (
   id TEXT NOT NULL,
   space_id TEXT NOT NULL,
   automation_id TEXT,
+  -- The definition that the automation had when the draft was made.
+  replaces TEXT,
   body TEXT NOT NULL,
   made_by TEXT NOT NULL,
   created_at BIGINT NOT NULL,
@@ -936,6 +940,7 @@ CREATE INDEX firings_by_trigger ON firings (org_id, automation_id, trigger_id, o
 CREATE TABLE fire_keys (
   org_id TEXT NOT NULL,
   automation_id TEXT NOT NULL,
+  -- The trigger, if one was fired, a space, and the key as it was sent.
   key TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   firing_id TEXT NOT NULL,

@@ -28,7 +28,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("open_sign_ins", "org_id, state, browser, redirect_uri, next_place, expires_at", "org_id, state"),
     (
         "sessions",
-        "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at",
+        "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, asked_by, sources, created_at, ended_at",
         "org_id, id",
     ),
     (
@@ -127,7 +127,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("listings", "org_id, source, actions, listed_at", "org_id, source"),
     ("automations", "org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at", "org_id, id"),
     ("automation_versions", "org_id, automation_id, version, definition, saved_by, saved_at", "org_id, automation_id, version"),
-    ("automation_drafts", "org_id, id, space_id, automation_id, body, made_by, created_at, expires_at", "org_id, id"),
+    ("automation_drafts", "org_id, id, space_id, automation_id, replaces, body, made_by, created_at, expires_at", "org_id, id"),
     (
         "triggers",
         "org_id, automation_id, id, kind, enabled, disabled_why, enabled_at, next_due_at, high_water, last_fired_at, token_hash, \

@@ -136,6 +136,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         None => insert_firing(tx, &firing).await?,
     }
     if let Some((key, fingerprint)) = bound(occasion, reason) {
+        let key = key_of(firing.trigger.as_deref(), &key);
         let sql = "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
                    ON CONFLICT (org_id, automation_id, key) DO UPDATE
                    SET fingerprint = excluded.fingerprint, firing_id = excluded.firing_id, expires_at = excluded.expires_at";
@@ -187,6 +188,11 @@ fn bound(occasion: Occasion, reason: FiringReason) -> Option<(String, Digest)> {
     }
 }
 
+/// A key as it is stored. Each trigger has keys of its own, and so has whoever asks by name: nobody uses up the key of another sender.
+fn key_of(trigger: Option<&str>, key: &str) -> String {
+    format!("{} {key}", trigger.unwrap_or_default())
+}
+
 /// What the same occasion came to before.
 async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
     let (org, automation) = (new.org.as_str(), new.automation.as_str());
@@ -203,7 +209,7 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
         Occasion::Key { key, fingerprint } => {
             let sql =
                 "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
-            let found = only(tx.query(sql, &vals![org, automation, key.as_str(), tx.now()]).await?, |row| {
+            let found = only(tx.query(sql, &vals![org, automation, key_of(trigger, key), tx.now()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 Ok((columns.parsed(Digest::parse)?, columns.text()?))
             })?;
@@ -223,7 +229,7 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
 async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Option<&str>, start: Box<Start>) -> Result<Verdict, Error> {
     match automation.status {
         AutomationStatus::Active => {}
-        AutomationStatus::Paused if start.even_paused => {}
+        AutomationStatus::Paused if start.asked_by.is_some() => {}
         AutomationStatus::Paused | AutomationStatus::Archived => return Ok(Verdict::Nothing(FiringReason::Paused)),
     }
     let (org, id) = (automation.org.as_str(), automation.id.as_str());

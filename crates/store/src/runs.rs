@@ -18,11 +18,14 @@ use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
-    Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun, Start, Then,
+    Asker, Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,
+    Start, Then,
 };
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, WaitingFor};
 use countersign_core::session::Attendance;
-use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
+use countersign_core::{
+    Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp, UserId,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -440,22 +443,26 @@ pub(crate) async fn insert_run(
     slot: Slot,
 ) -> Result<(), Error> {
     let (org, now) = (&automation.org, tx.now());
-    let sql = "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let owner = saver_of(tx, automation, start.version).await?;
+    let (asked_by, person) = start.asked_by.clone().map_or((None, None), |Asker { by, person }| (Some(by), person));
+    let sql = "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, asked_by, created_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let params = vals![
         org.as_str(),
         start.session.as_str(),
         automation.space.as_str(),
         PrincipalId::Automation(automation.id.clone()).to_string(),
-        automation.creator.as_str(),
+        owner.as_str(),
         automation.name.as_str(),
         Attendance::Unattended.as_str(),
         automation.id.as_str(),
+        person.as_ref().map(UserId::as_str),
         now
     ];
     tx.exec(sql, &params).await?;
     let key = store.keychain.space_key_in(tx, org, &automation.space).await?;
     let sealed_inputs = key.seal(&inputs_context(&start.run), to_json(&start.inputs)?.as_bytes());
+    label_in(tx, org, &start).await?;
     let mut chain = start.chain;
     chain.push(automation.id.clone());
     let run = Run {
@@ -487,6 +494,7 @@ pub(crate) async fn insert_run(
         recoveries: 0,
         rerun_of: start.rerun_of,
         chain,
+        asked_by,
         cancelled_by: None,
         created_at: now,
         started_at: None,
@@ -514,6 +522,36 @@ pub(crate) async fn insert_run(
         insert_lease(tx, &run).await?;
     }
     announce(store, tx, &run).await
+}
+
+/// Who saved this version of an automation. Its runs act for them, whoever saves another version before they have ended.
+async fn saver_of(tx: &mut Tx, automation: &Automation, version: u32) -> Result<UserId, Error> {
+    if version == automation.version {
+        return Ok(automation.creator.clone());
+    }
+    let sql = "SELECT saved_by FROM automation_versions WHERE org_id = $1 AND automation_id = $2 AND version = $3";
+    let params = vals![automation.org.as_str(), automation.id.as_str(), i64::from(version)];
+    let saver = only(tx.query(sql, &params).await?, |row| Columns::of(row).id())?;
+    saver.ok_or_else(|| Error::Corrupt { message: format!("the automation `{}` has no version {version}", automation.id) })
+}
+
+/// Labels the session of a new run with what it holds before its first step: what came from outside, also to the run that it repeats, and what
+/// the steps of that one have read that it does not repeat.
+async fn label_in(tx: &mut Tx, org: &OrgId, start: &Start) -> Result<(), Error> {
+    if let Some(rerun_of) = &start.rerun_of {
+        let sql = "INSERT INTO session_labels (org_id, session_id, label, at, invocation_id)
+                   SELECT org_id, $1, label, at, invocation_id FROM session_labels
+                   WHERE org_id = $2 AND session_id IN (SELECT session_id FROM runs WHERE org_id = $2 AND id = $3)
+                   AND ($4 = 1 OR invocation_id IS NULL)";
+        let takes_over = i64::from(!start.copied.is_empty());
+        tx.exec(sql, &vals![start.session.as_str(), org.as_str(), rerun_of.as_str(), takes_over]).await?;
+    }
+    if start.from_outside {
+        let sql = "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, 'untrusted_content', $3)
+                   ON CONFLICT (org_id, session_id, label) DO NOTHING";
+        tx.exec(sql, &vals![org.as_str(), start.session.as_str(), tx.now()]).await?;
+    }
+    Ok(())
 }
 
 /// The oldest run that waits behind another makes room for a newer one.
@@ -781,6 +819,7 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
         "waiting_for": run.waiting_for,
         "trigger_id": run.trigger,
         "trigger_type": run.trigger_type,
+        "asked_by": run.asked_by,
         "output": output,
         "error": failure,
         "handler_failed": run.handler_failed,

@@ -135,6 +135,7 @@ impl Resource for RunView {
         Field::line("inputs", |one, _| text(one.inputs.to_string())),
         Field::line("output", |one, _| maybe(one.output.as_ref().map(ToString::to_string))),
         Field::line("rerun of", |one, _| maybe(one.rerun_of.as_ref())),
+        Field::line("asked by", |one, view| view.who(one.asked_by.as_ref()?)),
         Field::line("cancelled by", |one, view| view.who(one.cancelled_by.as_ref()?)),
         Field::line("space", |one, view| view.space(&one.space_id)),
         Field::line("session", |one, _| text(&one.session_id)),

@@ -32,7 +32,14 @@ fn written(server: &Server, name: &str, text: &str) -> String {
 
 /// Saves `tidy`, and returns the id of the automation.
 fn applied(server: &Server, owner: &User) -> String {
-    let file = written(server, "tidy.json", &tidy().to_string());
+    applied_as(server, owner, "Tidy")
+}
+
+/// The same under another name.
+pub(crate) fn applied_as(server: &Server, owner: &User, name: &str) -> String {
+    let mut definition = tidy();
+    definition["name"] = json!(name);
+    let file = written(server, "applied.json", &definition.to_string());
     let saved = owner.run(&["automation", "apply", "-f", &file, "--json"]).ok().json();
     saved["automation"]["id"].as_str().unwrap().to_owned()
 }

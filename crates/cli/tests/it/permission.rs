@@ -1,6 +1,7 @@
 //! Tests what is allowed and what stops a call: grants, kill switches, consents, quarantine, reviews, spaces and roles.
 
 use crate::answers::colleague;
+use crate::automations::applied_as;
 use crate::countersign::{Server, User};
 use crate::fake::Fake;
 use serde_json::json;
@@ -335,7 +336,8 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
 fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     let server = Server::start();
     let owner = server.owner();
-    let (automation, other) = ("aut_01k9z6m4x0abcdefghjkmnpqrs", "aut_01k9z6m4x0abcdefghjkmnpqrt");
+    let (nightly, weekly) = (applied_as(&server, &owner, "Nightly"), applied_as(&server, &owner, "Weekly"));
+    let (automation, other) = (nightly.as_str(), weekly.as_str());
     let call = ["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"];
     let agent_of = |automation: &str| {
         let created = owner.run(&["session", "create", "--automation", automation, "--json"]).ok().json();
@@ -354,6 +356,7 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     assert_eq!(owner.run(&["mode", "list"]).ok().stdout.lines().count(), 2);
     let own = owner.run(&["mode", "list", "--automation", automation]).ok().stdout;
     assert!(own.starts_with(&format!("files.write_text\tallow\topen\tautomation:{automation}\t")) && own.lines().count() == 1, "{own}");
+    assert_eq!(owner.run(&["mode", "list", "--automation", "Nightly"]).ok().stdout, own);
     assert_eq!(owner.run(&["mode", "list", "--automation", other]).ok().stdout, "");
     let unset = owner.run(&["mode", "unset", "files.write_text", "--automation", automation]).ok().stdout;
     assert!(unset.contains("mode\tunset\n"), "{unset}");
@@ -361,6 +364,7 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     owner.run(&["mode", "set", "files.list", "allow", "--automation", automation, "--locked"]).exits(2);
     owner.run(&["mode", "list", "--automation", "nightly"]).exits(3);
     owner.run(&["mode", "set", "files.list", "allow", "--automation", "nightly"]).exits(3);
+    owner.run(&["mode", "set", "files.list", "allow", "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).exits(3);
     owner.run(&["session", "create", "--automation", "nightly"]).exits(8);
     let typo = owner.run(&["mode", "set", "files.lst", "deny", "--automation", automation]).exits(3);
     assert!(typo.stderr.contains("did you mean `files.list`?"), "{}", typo.stderr);

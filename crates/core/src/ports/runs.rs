@@ -3,7 +3,9 @@
 use super::Error;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
-use crate::{Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use crate::{
+    Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp, UserId,
+};
 use serde_json::Value;
 
 /// Firings, runs and their leases.
@@ -107,8 +109,18 @@ pub struct Start {
     pub chain: Vec<AutomationId>,
     /// The first run of the chain; absent: this one.
     pub root: Option<RunId>,
-    /// Whether a paused automation runs too: a person asked for it by name.
-    pub even_paused: bool,
+    /// Whether somebody outside may have written its inputs.
+    pub from_outside: bool,
+    /// Absent: a trigger fired. What somebody asks for is started although the automation is paused.
+    pub asked_by: Option<Asker>,
+}
+
+/// Who asked for a run by name, or for a run once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub by: PrincipalId,
+    /// The person behind them.
+    pub person: Option<UserId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ pub struct Foresight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub label: SessionLabel,
-    /// The action of the call that set it.
+    /// The action of the call that set it, if one did.
     pub action: Option<ActionId>,
 }
 
@@ -216,7 +216,10 @@ impl Pipeline {
     pub(crate) async fn held_by_session(&self, org: &OrgId, session: &SessionId) -> Result<Vec<Held>, Error> {
         let mut labels = Vec::new();
         for label in self.ledger().list_labels(org, session).await? {
-            let by = self.ledger().find_invocation(org, &label.invocation).await?;
+            let by = match &label.invocation {
+                Some(by) => self.ledger().find_invocation(org, by).await?,
+                None => None,
+            };
             labels.push(Held { label, action: by.map(|by| by.action) });
         }
         Ok(labels)

@@ -72,6 +72,7 @@ pages![
     "decisions/0014-one-log-of-events",
     "decisions/0015-artifacts-beside-the-database",
     "decisions/0016-leases-of-runs",
+    "decisions/0017-rights-of-automations",
     "glossary",
     "guides/agents",
     "guides/automations",

@@ -8,7 +8,7 @@ pub(crate) mod rights;
 pub(crate) use dry_run::{Asked, DryRun, dry_run};
 pub(crate) use facts::{Checked, check};
 
-use super::{Error, spaces};
+use super::{Error, drafts, spaces};
 use crate::App;
 use crate::notify::webhook;
 use automation::Mistake;
@@ -175,24 +175,31 @@ pub(crate) async fn firings(
 pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Proposed<'_>) -> Result<(Applied, Vec<Mistake>), Error> {
     rights::must_have(app, by, Right::Write, space).await?;
     let id = proposed.automation.map(|automation| &automation.id);
-    let Checked { read, facts, .. } = check(app, by, space, id, proposed.definition).await?;
+    let Checked { read, facts, named } = check(app, by, space, id, proposed.definition).await?;
     let Some(person) = rights::person(by) else {
         let flags = flags(&read.definition, &facts);
         // Whoever may not list automations does not know which one has the name.
-        let named = match id {
-            Some(id) => Some(id.clone()),
-            None => app.store().find_automation_by_name(&by.org, &space.id, &read.definition.name).await?.map(|found| found.id),
+        let before = match proposed.automation {
+            Some(before) => Some(before.clone()),
+            None => app.store().find_automation_by_name(&by.org, &space.id, &read.definition.name).await?,
         };
-        let draft = app.store().add_draft(&by.org, &space.id, named.as_ref(), read.normalised, &by.id).await?;
+        if let Some(changed) = before.as_ref().filter(|before| proposed.expected.is_some_and(|seen| seen != before.definition)) {
+            return Err(Error::AutomationChanged { automation: changed.id.clone(), digest: changed.definition });
+        }
+        let draft = drafts::keep(app, by, space, before.as_ref(), read.normalised).await?;
         return Ok((Applied::Draft(draft, flags), read.warnings));
     };
+    if let Some(before) = proposed.automation.filter(|before| before.definition != read.hash) {
+        rights::must_take_over(app, by, space, &before.id, &named).await?;
+    }
     let save = SaveAutomation {
         automation: id.cloned(),
         space: space.id.clone(),
         name: read.definition.name.clone(),
         definition: canonical_digits(&read.normalised).map_err(|error| Error::invalid(error.to_string()))?,
         triggers: triggers_of(app, &read, space, &proposed).await?,
-        expected: proposed.expected,
+        // What was compared above is what is replaced.
+        expected: proposed.expected.or(proposed.automation.map(|before| before.definition)),
     };
     let name = save.name.clone();
     let saved = match app.store().save_automation(&by.org, save, person).await? {

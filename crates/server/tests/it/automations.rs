@@ -507,6 +507,12 @@ async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
     // Its sender sends a message again under the same name.
     assert_eq!(send("msg_1", now, &good, body).await.headers["idempotent-replayed"], "true");
+    // The header is not signed: it does not make another message of it.
+    let seconds = now.to_string();
+    let named = [("webhook-id", "msg_1"), ("webhook-timestamp", seconds.as_str()), ("webhook-signature", good.as_str())];
+    fire(&server, &id, &[named.as_slice(), &[("idempotency-key", "another")]].concat(), body).await.problem(400, "invalid_request");
+    let same = fire(&server, &id, &[named.as_slice(), &[("idempotency-key", "msg_1")]].concat(), body).await;
+    assert_eq!(same.body["run_id"], first.body["run_id"]);
     send("msg_1", now, &good, r#"{"text": "other"}"#).await.problem(401, "signature_invalid");
     let late = now - 301;
     send("msg_2", late, &signature("msg_2", late, body), body).await.problem(401, "signature_invalid");

@@ -263,7 +263,8 @@ async fn full(world: &World, name: &str) -> Full {
     let opened = store.open_batch(tenant.new_batch(Some(KEY))).await.unwrap();
     let OpenedBatch::New(batch) = opened else { panic!("it is new") };
     let automation = automations::saved(store, &tenant, &format!("automation of {name}")).await;
-    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await.unwrap().id;
+    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await;
+    let draft = draft.unwrap().unwrap().id;
     let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
     assert!(matches!(fired, Fired::New(_)));
     let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
@@ -402,6 +403,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_principal: store.find_principal(org, &agent).await.unwrap();
         find_principal: store.find_principal(org, &user).await.unwrap();
         find_principal: store.find_principal(org, &service).await.unwrap();
+        find_principal_in: store.find_principal_in(org, &agent, &theirs.tenant.session.id).await.unwrap();
         list_signed_answers: store.list_signed_answers(org, &theirs.pending.id).await.unwrap();
         find_signed_intent: store.find_signed_intent(org, &theirs.running.id).await.unwrap();
         check_integrity: store.check_integrity(org).await.unwrap();

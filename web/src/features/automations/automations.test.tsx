@@ -201,7 +201,7 @@ test('what was filled in stands in the editor, with what it would do', async () 
   expect(await screen.findByText('1 step will wait for approval.')).toBeTruthy()
   expect(screen.getByText('at 09:00 on weekdays')).toBeTruthy()
   const asked = server.asked.find(each => each.path === '/api/v1/automations/dry-run')
-  expect(JSON.stringify(asked?.body)).toContain('inbox/{{ inputs.title | slugify }}.md')
+  expect(JSON.stringify(asked?.body)).toContain('inbox/{{ run.id }}.md')
 })
 
 test('mistakes of the server stand at their fields', async () => {

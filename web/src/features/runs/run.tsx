@@ -155,6 +155,7 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
 
 function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; definition: Json | undefined }) {
   const inputs = (run.inputs ?? {}) as Json
+  const nameOf = useNames()
   return (
     <>
       <Section title="Inputs">
@@ -175,6 +176,7 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
           {run.cost_usd && run.cost_usd !== '0' && <Fact name="Cost">${run.cost_usd}</Fact>}
           <Fact name="Queue">{line(run.queue)}</Fact>
+          {run.asked_by && <Fact name="Asked for by">{line(nameOf(run.asked_by))}</Fact>}
           {run.recoveries > 0 && <Fact name="Taken up again">{run.recoveries} times, after its worker had gone</Fact>}
           {run.rerun_of && (
             <Fact name="Once more">

@@ -106,12 +106,25 @@ test('a run is run again from a step, and then the new run is shown', async () =
   }
   const { server, user, router } = openPage('/runs/run_1', {
     ...answers(() => failed),
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, digest: run.digest }),
     'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_2' }),
   })
   expect(await screen.findByText('it broke')).toBeTruthy()
   await user.click(screen.getByRole('button', { name: 'Run again from here' }))
   await waitFor(() => expect(router.state.location.pathname).toBe('/runs/run_2'))
   expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({ from_step: 'tell' })
+})
+
+test('a run of another definition than the saved one is run again as a whole', async () => {
+  const ended = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null, asked_by: 'user:usr_x' }
+  openPage(
+    '/runs/run_1',
+    answers(() => ended),
+  )
+  expect(await screen.findByText('Another definition is saved by now: only all of it can be run again.')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Run again from here' })).toBeNull()
+  expect(screen.getByRole('button', { name: 'Run again…' })).toBeTruthy()
+  expect(screen.getByText('Asked for by')).toBeTruthy()
 })
 
 test('a run is shown as JSON on demand, and its definition is compared with the saved one', async () => {

@@ -4,14 +4,15 @@ use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
-use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs};
+use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs, Sessions};
+use countersign_core::principal::Role;
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
+use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
 use serde_json::{Value, json};
 use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
@@ -21,11 +22,13 @@ on_both_engines!(
     a_trigger_keeps_its_token_and_its_history_across_versions,
     a_token_is_shown_once_and_the_old_one_lasts_if_asked_for,
     a_draft_lasts_a_day,
+    a_maker_has_so_many_drafts_in_a_space,
     a_schedule_goes_forward_once,
     a_schedule_that_would_not_fire_as_it_has_to_is_found,
     what_a_person_stopped_leaves_a_row_when_it_goes_on,
     the_same_tick_event_or_key_starts_one_run,
     a_key_of_another_request_is_refused_and_expires,
+    each_sender_has_keys_of_its_own,
     queue_order_and_bound,
     a_queue_without_its_first_run_goes_on,
     a_full_queue_drops_the_newest_or_the_oldest,
@@ -39,6 +42,8 @@ on_both_engines!(
     poison_run_quarantined,
     a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
     an_automation_acts_as_long_as_its_creator_may,
+    a_run_acts_for_whoever_saved_its_version,
+    a_session_holds_what_its_run_has_taken_over_or_was_sent,
 );
 
 pub(crate) fn save(tenant: &Tenant, name: &str, version: u32) -> SaveAutomation {
@@ -78,7 +83,8 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         copied: Vec::new(),
         chain: Vec::new(),
         root: None,
-        even_paused: false,
+        from_outside: false,
+        asked_by: None,
     };
     NewFiring {
         id: tenant.draw(FiringId::new),
@@ -216,12 +222,34 @@ async fn a_token_is_shown_once_and_the_old_one_lasts_if_asked_for(kind: Kind) {
 async fn a_draft_lasts_a_day(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!({ "name": "x" }), &tenant.person()).await.unwrap();
+    let automation = saved(store, &tenant, "digest").await;
+    let draft = store.add_draft(&tenant.org, &tenant.space, Some(&automation), json!({ "name": "x" }), &tenant.person()).await;
+    let draft = draft.unwrap().unwrap();
+    assert_eq!((&draft.automation, draft.replaces), (&Some(automation.id), Some(automation.definition)));
     assert_eq!(store.find_draft(&tenant.org, &draft.id).await.unwrap(), Some(draft.clone()));
     assert_eq!(store.list_drafts(&tenant.org, &Default::default(), &everything()).await.unwrap().items.len(), 1);
     world.clock.set(draft.expires_at);
     assert_eq!(store.find_draft(&tenant.org, &draft.id).await, Ok(None));
     assert_eq!(store.forget_drafts(&tenant.org).await, Ok(1));
+}
+
+async fn a_maker_has_so_many_drafts_in_a_space(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let other = store.create_space(&tenant.org, "lab", &tenant.person()).await.unwrap().unwrap().id;
+    let add =
+        async |space: &SpaceId, by: &PrincipalId| store.add_draft(&tenant.org, space, None, json!({ "name": "x" }), by).await.unwrap();
+    let (person, agent) = (tenant.person(), PrincipalId::Agent(tenant.session.id.clone()));
+    let mut last = None;
+    for _ in 0..DRAFTS_MAX {
+        last = add(&tenant.space, &person).await;
+        assert!(last.is_some());
+    }
+    assert_eq!(add(&tenant.space, &person).await, None);
+    assert!(add(&tenant.space, &agent).await.is_some() && add(&other, &person).await.is_some(), "each maker in each space");
+    // One that is gone makes room, whether or not it has been removed.
+    world.clock.set(last.unwrap().expires_at);
+    assert!(add(&tenant.space, &person).await.is_some());
 }
 
 async fn a_schedule_goes_forward_once(kind: Kind) {
@@ -344,6 +372,18 @@ async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
     assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::KeyReused(_))));
     world.clock.set(world.clock.now().plus_seconds(FIRE_KEY_SECONDS));
     assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::New(_))));
+}
+
+async fn each_sender_has_keys_of_its_own(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    for (trigger, body) in [(Some("hook"), "one"), (Some("added"), "two"), (None, "three")] {
+        let occasion = Occasion::Key { key: "once".into(), fingerprint: sha256(body) };
+        let new = || NewFiring { trigger: trigger.map(str::to_owned), ..firing(&tenant, &automation, occasion.clone()) };
+        assert!(matches!(store.fire(new()).await, Ok(Fired::New(_))), "{trigger:?}");
+        assert!(matches!(store.fire(new()).await, Ok(Fired::Earlier(_))), "{trigger:?}");
+    }
 }
 
 async fn queue_order_and_bound(kind: Kind) {
@@ -575,4 +615,57 @@ async fn an_automation_acts_as_long_as_its_creator_may(kind: Kind) {
     assert_eq!((principal.owner, principal.role), (Some(tenant.owner.clone()), None));
     store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Archived, Vec::new(), &tenant.owner).await.unwrap();
     assert_eq!(store.find_principal(&tenant.org, &acts_as).await, Ok(None));
+}
+
+async fn a_run_acts_for_whoever_saved_its_version(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let first = saved(store, &tenant, "digest").await;
+    let (ada, _) = store.create_user(&tenant.as_owner, "ada", Role::Member).await.unwrap().unwrap();
+    let another = SaveAutomation { automation: Some(first.id.clone()), ..save(&tenant, "digest", 2) };
+    let another = store.save_automation(&tenant.org, another, &ada.id).await.unwrap();
+    let Saved::Done { automation: second, .. } = another else { panic!("{another:?}") };
+    let begun = async |version: &Automation| {
+        let run = fired(store, firing(&tenant, version, Occasion::Request)).await.1.unwrap();
+        store.find_run(&tenant.org, &run).await.unwrap().unwrap().session
+    };
+    // The first was on its way when the second version was saved.
+    let (of_first, of_second) = (begun(&first).await, begun(&second).await);
+    let acts_as = PrincipalId::Automation(first.id.clone());
+    let acts_for = async |session: &SessionId| {
+        let principal = store.find_principal_in(&tenant.org, &acts_as, session).await.unwrap();
+        principal.map(|principal| principal.owner.unwrap())
+    };
+    assert_eq!((acts_for(&of_first).await, acts_for(&of_second).await), (Some(tenant.owner.clone()), Some(ada.id.clone())));
+    assert_eq!(acts_for(&tenant.session.id).await, None, "it is no session of the automation's");
+    store.disable_user(&tenant.org, &ada.id, &tenant.person()).await.unwrap();
+    assert_eq!((acts_for(&of_first).await, acts_for(&of_second).await), (Some(tenant.owner.clone()), None));
+}
+
+async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let begun = async |from_outside: bool, rerun_of: Option<&Run>, copied: Vec<StepRecord>| {
+        let mut new = firing(&tenant, &automation, Occasion::Request);
+        let start = new.start.as_mut().unwrap();
+        (start.from_outside, start.rerun_of, start.copied) = (from_outside, rerun_of.map(|run| run.id.clone()), copied);
+        let run = fired(store, new).await.1.unwrap();
+        store.find_run(&tenant.org, &run).await.unwrap().unwrap()
+    };
+    let held = async |run: &Run| {
+        let labels = store.list_labels(&tenant.org, &run.session).await.unwrap();
+        labels.into_iter().map(|held| (held.label, held.invocation)).collect::<Vec<_>>()
+    };
+    let first = begun(true, None, Vec::new()).await;
+    let sent = ("untrusted_content".to_owned(), None);
+    assert_eq!(held(&first).await, [sent.clone()]);
+    let call = tenant.draw(InvocationId::new);
+    store.label_session(&tenant.org, &first.session, "private_data", &call).await.unwrap();
+    let private = ("private_data".to_owned(), Some(call));
+    let copied = || vec![step(0, world.clock.now())];
+    assert_eq!(held(&begun(false, Some(&first), Vec::new()).await).await, [sent.clone()], "it reads everything anew, with the same inputs");
+    assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
+    assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
+    assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
 }
