@@ -107,9 +107,11 @@ export function Secrets() {
       </section>
       <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !isOpen && 'max-md:hidden')}>
         {isOpen && (
-          <button type="button" className="mx-4 mt-4 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={back}>
-            <ArrowLeft aria-hidden className="size-4" /> Secrets &amp; connections
-          </button>
+          <h1 className="mx-4 mt-4 md:hidden">
+            <button type="button" className="inline-flex items-center gap-1 text-muted-fg" onClick={back}>
+              <ArrowLeft aria-hidden className="size-4" /> Secrets &amp; connections
+            </button>
+          </h1>
         )}
         {secret ? (
           <SecretDetail key={secret.id} secret={secret} onGone={back} />
