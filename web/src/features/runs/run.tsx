@@ -144,7 +144,8 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
           verb="Run it"
           schema={inputsSchema((current.data.definition ?? {}) as Json)}
           inputs={(run.inputs ?? {}) as Json}
-          start={inputs => rerun(run.id, { inputs })}
+          // What was not touched is not sent: the server has every digit of it.
+          start={inputs => rerun(run.id, inputs === run.inputs ? {} : { inputs })}
           onClose={() => setOpen(undefined)}
         />
       )}
