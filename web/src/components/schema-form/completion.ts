@@ -16,14 +16,14 @@ export function completionAt(text: string, cursor: number, { names, filters }: V
   const unclosed = text.slice(0, cursor).replace(CLOSED, '')
   const [inner] = OPEN.exec(unclosed) ?? []
   if (inner === undefined || unclosed.includes('{#')) return undefined
-  const [word] = /[a-z_][\w.]*$/i.exec(inner) ?? ['']
+  const word = /[a-z_][\w.]*$/i.exec(inner)?.[0] ?? ''
   const before = inner.slice(0, inner.length - word.length)
   const isFilter = /\|\s*$/.test(before)
   if (!isFilter && !BEFORE_VALUE.test(before)) return undefined
   const all: Offer[] = isFilter ? filters.map(([written, about]) => ({ text: written, about })) : names.map(name => ({ text: name }))
   const offers = all.filter(offer => offer.text.startsWith(word) && offer.text !== word)
   if (offers.length === 0) return undefined
-  const [rest] = /^[\w.]*/.exec(text.slice(cursor)) ?? ['']
+  const rest = /^[\w.]*/.exec(text.slice(cursor))?.[0] ?? ''
   return { from: cursor - word.length, to: cursor + rest.length, offers }
 }
 
