@@ -105,6 +105,11 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
             {saved ? `version ${saved.version} is saved` : 'nothing is saved yet'}
             {isChanged && saved && ' · changed'}
           </span>
+          {unread.length > 0 && (
+            <span role="status" className="text-xs font-medium text-danger">
+              A field cannot be read yet, and counts as it was before.
+            </span>
+          )}
           <span className="ml-auto flex flex-wrap items-center gap-2">
             {saved && <Copy text={`countersign automation diff -f definition.json --automation ${saved.id}`} label="command" />}
             <Button look="quiet" onClick={leave}>
@@ -136,11 +141,6 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
           {broken && view !== 'json' && (
             <p role="alert" className="mb-4 text-danger">
               The text under JSON is no definition; this is what it was before.
-            </p>
-          )}
-          {unread.length > 0 && (
-            <p role="alert" className="mb-4 text-danger">
-              A field cannot be read yet, and says why. Until then it counts as it was before.
             </p>
           )}
           {view === 'form' && (
