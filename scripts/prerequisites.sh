@@ -56,6 +56,8 @@ need_interpreters() {
 need_web() {
     [ -f web/package.json ] || return 0
     command -v npm >/dev/null || install_packages "Node.js" nodejs npm
+    node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' ||
+        fail "web/ needs Node.js 20.19 or newer, and this is $(node --version): install it from https://nodejs.org and run this again"
     [ web/node_modules/.package-lock.json -nt web/package-lock.json ] && return 0
     say "installing the packages of web/"
     (cd web && npm install --no-save --no-audit --no-fund --loglevel error >&2) || fail "npm could not install the packages of web/: the lines above say why"
@@ -67,8 +69,11 @@ build_web() {
     say "building the web UI"
     local log
     log=$(mktemp)
-    (need_web && cd web && npm run build) >"$log" 2>&1 ||
-        say "the web UI could not be built, so the server has none and says at / what to do: $(grep -v -e '^npm ' -e '^$' "$log" | tail -n 1)"
+    if ! (need_web && cd web && npm run build) >"$log" 2>&1; then
+        local has="none and says at / what to do"
+        [ ! -f web/dist/index.html ] || has="the one that was built before"
+        say "the web UI could not be built, so the server has $has: $(grep -v -e '^npm ' -e '^$' "$log" | tail -n 1)"
+    fi
     rm -f "$log"
 }
 

@@ -12,7 +12,7 @@ use crate::outage::{Outage, Woken};
 use crate::pure::Waited;
 use crate::spawn::{Spawned, WAYS, Way};
 use crate::stats::{Spread, Window, short};
-use crate::storm::{RUNS, STEPS, Storm};
+use crate::storm::{self, ORPHANED, RUNS, STEPS, Storm};
 use std::fmt::Write as _;
 
 /// CPU time of a call, as a multiple of that of its parts.
@@ -98,28 +98,37 @@ pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> Strin
 }
 
 /// The report of `make bench ARGS=--storm`.
-pub(crate) fn storm(machine: &str, storm: &Storm) -> String {
-    let seconds = |share| storm.stood_still_for(share).map_or(f64::NAN, |stood| stood.as_secs_f64());
+pub(crate) fn storm(machine: &str, measured: &storm::Measured) -> String {
+    let storm::Measured { storm, orphaned } = measured;
+    let both = |figure: fn(&Storm) -> usize| (figure(storm) + figure(orphaned)) as f64;
+    let seconds = |of: &Storm, share| of.stood_still_for(share).map_or(f64::NAN, |stood| stood.as_secs_f64());
     let never = Limit::AtMost(0.0);
     let rows = [
-        ("runs lost", storm.lost as f64, never),
-        ("runs stuck", storm.stuck as f64, never),
-        ("runs failed", storm.failed as f64, never),
-        ("effects missing", storm.missing as f64, never),
-        ("effects done twice", storm.twice as f64, never),
-        ("runs quarantined, after their worker was killed too often", storm.quarantined as f64, Limit::None),
-        ("calls in doubt, settled by a person", storm.doubted as f64, Limit::None),
-        ("requests sent again under their key", storm.asked_again as f64, Limit::None),
-        ("a run that lost its worker stood still: s, p50", seconds(0.50), Limit::None),
-        ("the same: s, p99", seconds(0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
-        ("the same: s, longest", seconds(1.0), Limit::None),
+        ("runs lost", both(|of| of.lost), never),
+        ("runs stuck", both(|of| of.stuck), never),
+        ("runs failed", both(|of| of.failed), never),
+        ("runs quarantined, after their worker was killed too often", both(|of| of.quarantined), never),
+        ("effects missing", both(|of| of.missing), never),
+        ("effects done twice", both(|of| of.twice), never),
+        ("calls in doubt, settled by a person", both(|of| of.doubted), Limit::None),
+        ("requests sent again under their key", (storm.asked_again + orphaned.asked_again) as f64, Limit::None),
+        ("a run whose worker was replaced stood still: s, p50", seconds(storm, 0.50), Limit::None),
+        ("the same: s, p99", seconds(storm, 0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
+        ("the same: s, longest", seconds(storm, 1.0), Limit::None),
+        ("a run whose worker never came back stood still: s, p50", seconds(orphaned, 0.50), Limit::None),
+        ("the same: s, p99", seconds(orphaned, 0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
+        ("the same: s, longest", seconds(orphaned, 1.0), Limit::None),
     ];
     let mut table_rows = vec![["storm", "measured", "bar", ""].map(str::to_owned).to_vec()];
     for (name, figure, limit) in rows {
         table_rows.push(vec![name.to_owned(), short(figure), limit.to_string(), limit.verdict(figure).to_owned()]);
     }
     let Storm { kills, hit, took, .. } = storm;
-    let did = format!("{RUNS} runs of {STEPS} steps took {} s; {kills} kills hit {hit} of them.", short(took.as_secs_f64()));
+    let did = format!(
+        "{RUNS} runs of {STEPS} steps took {} s; {kills} kills hit {hit} of them. Of {ORPHANED} more, {} lost their worker for good.",
+        short(took.as_secs_f64()),
+        orphaned.hit
+    );
     format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
 }
 

@@ -1,6 +1,6 @@
-//! The storm: many runs of an automation on PostgreSQL, while one worker after the other is killed with SIGKILL and replaced. It counts what
-//! is lost, stuck, missing or done twice, and measures how soon a run goes on whose worker was killed. Effects are counted outside, by the HTTP
-//! server that the steps call.
+//! The storm: many runs of an automation on PostgreSQL, while one worker after the other is killed with SIGKILL and replaced; then fewer runs,
+//! while one is killed and not replaced. It counts what is lost, stuck, missing or done twice, and measures how soon a run goes on whose worker
+//! was killed. Effects are counted outside, by the HTTP server that the steps call.
 
 use crate::child::{Running, Server, start_worker};
 use crate::http::Connection;
@@ -21,6 +21,8 @@ use tokio::time::sleep;
 
 pub(crate) const RUNS: usize = 2_000;
 pub(crate) const STEPS: usize = 5;
+/// Runs of which some lose their worker for good.
+pub(crate) const ORPHANED: usize = 300;
 const WORKERS: usize = 3;
 const KILL_EVERY: Duration = Duration::from_secs(2);
 /// What has not ended by then is stuck.
@@ -65,7 +67,7 @@ impl Storm {
 
     /// What no kill may ever cause.
     pub(crate) const fn wrong(&self) -> usize {
-        self.lost + self.stuck + self.failed + self.missing + self.twice
+        self.lost + self.stuck + self.failed + self.quarantined + self.missing + self.twice
     }
 }
 
@@ -121,7 +123,13 @@ struct Fleet {
     seen: Seen,
 }
 
-pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<Storm> {
+/// The storm, and what became of the runs of a worker that never came back.
+pub(crate) struct Measured {
+    pub(crate) storm: Storm,
+    pub(crate) orphaned: Storm,
+}
+
+pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<Measured> {
     let mut fleet = Fleet::start(place, folder).await?;
     progress(&format!("firing {RUNS} runs of {STEPS} steps"));
     let mut fired = Vec::with_capacity(RUNS);
@@ -136,27 +144,55 @@ pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<Storm> {
         std::fs::copy(folder.join("storm").join("master.key"), data.join("master.key"))?;
         workers.push_back(fleet.start_worker(data).await?);
     }
-    let (began, mut kill_at) = (Instant::now(), Instant::now() + KILL_EVERY);
-    let (mut storm, mut settled) = (Storm::default(), HashSet::new());
-    while fleet.has_unfinished().await? && began.elapsed() < PATIENCE {
-        if Instant::now() >= kill_at
-            && let Some(Worker { running, data }) = workers.pop_front()
-        {
-            kill_at = Instant::now() + KILL_EVERY;
-            // SIGKILL, by its id.
-            drop(running);
-            storm.kills += 1;
-            workers.push_back(fleet.start_worker(data).await?);
-        }
-        storm.doubted += fleet.settle_doubts(&mut settled).await?;
-        sleep(LOOK_EVERY).await;
-    }
-    storm.took = began.elapsed();
-    fleet.judge(&fired, &settled, &mut storm).await?;
-    Ok(storm)
+    let storm = fleet.storm(&fired, &mut workers).await?;
+    progress(&format!("firing {ORPHANED} runs, while one worker is killed for good"));
+    let orphaned = fleet.orphan(&mut workers).await?;
+    Ok(Measured { storm, orphaned })
 }
 
 impl Fleet {
+    /// Kills one worker after the other, and replaces each, until every run has ended.
+    async fn storm(&mut self, fired: &[String], workers: &mut VecDeque<Worker>) -> Result<Storm> {
+        let (began, mut kill_at) = (Instant::now(), Instant::now() + KILL_EVERY);
+        let (mut storm, mut settled) = (Storm::default(), HashSet::new());
+        while self.has_unfinished().await? && began.elapsed() < PATIENCE {
+            if Instant::now() >= kill_at
+                && let Some(Worker { running, data }) = workers.pop_front()
+            {
+                kill_at = Instant::now() + KILL_EVERY;
+                // SIGKILL, by its id.
+                drop(running);
+                storm.kills += 1;
+                workers.push_back(self.start_worker(data).await?);
+            }
+            storm.doubted += self.settle_doubts(&mut settled).await?;
+            sleep(LOOK_EVERY).await;
+        }
+        storm.took = began.elapsed();
+        self.judge(fired, &settled, &mut storm).await?;
+        Ok(storm)
+    }
+
+    /// Fires runs, kills one worker meanwhile, and leaves what it worked on to the others.
+    async fn orphan(&mut self, workers: &mut VecDeque<Worker>) -> Result<Storm> {
+        let (began, mut orphaned, mut settled) = (Instant::now(), Storm::default(), HashSet::new());
+        let mut fired = Vec::with_capacity(ORPHANED);
+        for number in 0..ORPHANED {
+            fired.push(self.fire().await?);
+            if number == ORPHANED / 2 {
+                drop(workers.pop_front());
+                orphaned.kills += 1;
+            }
+        }
+        while self.has_unfinished().await? && began.elapsed() < PATIENCE {
+            orphaned.doubted += self.settle_doubts(&mut settled).await?;
+            sleep(LOOK_EVERY).await;
+        }
+        orphaned.took = began.elapsed();
+        self.judge(&fired, &settled, &mut orphaned).await?;
+        Ok(orphaned)
+    }
+
     async fn start(place: &Place, folder: &Path) -> Result<Self> {
         let seen = Seen::default();
         let upstream = serve_upstream(seen.clone()).await?;
@@ -219,7 +255,7 @@ impl Fleet {
                 continue;
             }
             let has_happened = self.seen.find(usize::try_from(step)? + 1, id).is_some();
-            let answer = json!({ "settlement": if has_happened { "succeeded" } else { "retry" }, "reason": "the upstream was looked at" });
+            let answer = json!({ "as": if has_happened { "succeeded" } else { "retry" }, "reason": "the upstream was looked at" });
             // It may just be being found out, or be settled already. Then it is looked at again.
             if self.ask("POST", &format!("invocations/{invocation}/settle"), &answer).await.is_ok() {
                 count += 1;

@@ -136,7 +136,7 @@ test('always allow shows its rule and what it would have matched, and later deci
   await approvable(page)
   await page.keyboard.press('Shift+A')
   await page.getByText('org: files.write_text → allow').waitFor()
-  await page.getByText('all 2 calls of this action so far').waitFor()
+  await page.getByText('Of 2 calls in the last 7 days, it would have let 2 run without asking').waitFor()
   await page.getByRole('button', { name: 'Approve and always allow' }).click()
   await page.getByText('files.write_text is allowed from now on').waitFor()
   expect((await write(agent, '2.txt')).status).toBe('succeeded')

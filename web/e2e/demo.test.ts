@@ -1,5 +1,5 @@
 // The first visit offers a story. Whoever follows it decides every call of it by keyboard.
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -12,7 +12,7 @@ import { approvable, card, loggedIn, visit } from './visit'
 test('the first visit offers the demo, which is played by keyboard and whose receipt the page verifies', { timeout: 150_000 }, async () => {
   const server = await start()
   const first = await visit(server)
-  const offered = (await first.getByTitle('Copy countersign demo').textContent()) ?? ''
+  const offered = (await first.getByTitle('Copy target/debug/countersign demo').textContent()) ?? ''
   await first.context().close()
   await server.stop()
 
@@ -20,6 +20,7 @@ test('the first visit offers the demo, which is played by keyboard and whose rec
   // The agent reads at once, and asks before it pays money back.
   await waitsFor(page, 'C-1041')
   await card(page).getByText('240').first().waitFor()
+  await demo.says(/next: countersign approve inv_\w+\r?\n/)
   await page.keyboard.press('a')
   await demo.says(/✓ approve: (.*)/)
   await receiptIsVerified(page)
@@ -29,12 +30,14 @@ test('the first visit offers the demo, which is played by keyboard and whose rec
   await inbox(page)
   await nextOne(page)
   await waitsFor(page, 'C-1042')
+  await demo.says(/next: countersign approve inv_\w+ --grant --calls 3\r?\n/)
   await page.keyboard.press('g')
   await page.getByRole('textbox', { name: 'Calls' }).fill('3')
   await page.keyboard.press('Enter')
   await page.getByText(/Grant \S+ is active/).waitFor()
   await nextOne(page)
   await waitsFor(page, 'C-1046')
+  await demo.says(/next: countersign deny inv_\w+ --reason 'enough for today'\r?\n/)
   await page.keyboard.press('d')
   await page.getByLabel('Why? The agent reads it.').fill('enough for today')
   await page.keyboard.press('Enter')
@@ -95,17 +98,20 @@ test('the demo saves by itself what the gallery begins with', () => {
   expect(saved).toEqual(starter && built(starter, asGiven(starter)))
 })
 
-/** The command as it is written, run at a terminal; and the address that it prints, opened. */
+/** The command as it is written, run at a terminal in a folder like that of `make run`; and the address that it prints, opened. */
 async function opened(command: string) {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-e2e-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const words = [BINARY, ...command.split(' ').slice(1)]
-  const demo = program(words, { env: { ...process.env, TMPDIR: folder }, terminal: true })
+  const temporary = join(folder, 'temporary')
+  for (const each of ['temporary', 'target/debug']) mkdirSync(join(folder, each), { recursive: true })
+  symlinkSync(BINARY, join(folder, 'target/debug/countersign'))
+  const words = ['sh', '-c', `cd '${folder}' && exec ${command}`]
+  const demo = program(words, { env: { ...process.env, TMPDIR: temporary }, terminal: true })
   const link = await demo.says(ONE_TIME_LINK)
   const page = await visit({ url: new URL(link).origin, token: '' }, { token: null, path: link })
   await page.getByRole('button', { name: 'Log in here' }).press('Enter')
   await loggedIn(page)
-  return { demo, page, left: () => readdirSync(folder) }
+  return { demo, page, left: () => readdirSync(temporary) }
 }
 
 /** Goes to the inbox, from wherever. */

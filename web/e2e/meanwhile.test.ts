@@ -67,6 +67,33 @@ test('what another person decides turns grey by itself, and says who', async () 
   expect(await rows(page).count()).toBe(1)
 })
 
+test('a kill switch stops the clock of an open call, and a rule that voids it turns it grey', async () => {
+  const server = await start()
+  const { owner } = server
+  const agent = await server.agent('Write a note')
+  await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const page = await visit(server)
+  await approvable(page)
+  await body(owner.POST('/api/v1/kill-switches/on', { body: { scope: 'source:files', reason: 'odd requests' } }))
+  await card(page).getByText('A kill switch is on: it stays pending, and its time is stopped.').waitFor()
+  await rows(page).getByText('stopped', { exact: true }).waitFor()
+  const banner = page.getByRole('status').filter({ hasText: 'A kill switch is on: source:files.' })
+  await banner.waitFor()
+  await body(owner.POST('/api/v1/kill-switches/off', { body: { scope: 'source:files' } }))
+  await card(page)
+    .getByText(/expires in/)
+    .waitFor()
+  await approvable(page)
+  await banner.waitFor({ state: 'detached' })
+
+  await body(owner.PUT('/api/v1/modes/{action}', { params: { path: { action: 'files.write_text' } }, body: { mode: 'require_approval' } }))
+  await card(page)
+    .getByText(/^Void: /)
+    .waitFor()
+  expect(await card(page).getByRole('button', { name: 'Approve once' }).count()).toBe(0)
+  expect([await rows(page).count(), await page.title()]).toEqual([1, 'Inbox · Countersign'])
+})
+
 test('nothing moves under the cursor: what arrives waits behind a button', async () => {
   const server = await start()
   const agent = await server.agent('Write notes')

@@ -1,9 +1,10 @@
+import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { wrong } from './axe'
 import { places } from './places'
 import { type Seeded, seeded } from './seed'
 import { start } from './server'
-import { approvable, card, settled, visit } from './visit'
+import { approvable, card, rows, settled, visit } from './visit'
 
 async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   const page = await visit(here.server, { width })
@@ -11,11 +12,17 @@ async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   for (const place of places(here)) {
     await page.goto(place)
     await settled(page)
-    found.push(...(await wrong(page, `${place}, ${width} px`)))
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth)
-    if (wide > width) found.push(`${place} is ${wide} px wide on ${width}`)
+    found.push(...(await seen(page, place)))
   }
   return found
+}
+
+/** What is wrong with what is shown for people who see little or use no pointer; and whether it is wider than the screen. */
+async function seen(page: Page, where: string): Promise<string[]> {
+  const width = page.viewportSize()?.width ?? 0
+  const found = await wrong(page, `${where}, ${width} px`)
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth)
+  return wide > width ? [...found, `${where} is ${wide} px wide on ${width}`] : found
 }
 
 test('what people cannot use is found, in light and in dark', async () => {
@@ -47,31 +54,71 @@ test('an empty inbox is accessible, and without a login it leads to one', async 
   expect([...(await wrong(empty, 'empty')), ...(await wrong(outside, 'outside'))]).toEqual([])
 })
 
-test('every dialog is accessible', async () => {
-  const here = await seeded()
-  const page = await visit(here.server, { path: `/?call=${here.examples.call}` })
+const click = (name: string | RegExp) => (page: Page) => page.getByRole('button', { name }).first().click()
+
+/** Where a dialog is, and how it is opened there. */
+const DIALOGS: readonly (readonly [place: string, open: (page: Page) => Promise<void>])[] = [
+  [
+    '/',
+    async page => {
+      for (const at of [0, 1]) await rows(page).getByRole('checkbox').nth(at).check()
+      await click('Approve each once…')(page)
+    },
+  ],
+  ['/policies?action=files.write_text', async () => {}],
+  ['/policies/grants', click('Give a grant…')],
+  [
+    '/policies/kill-switch',
+    async page => {
+      await page.getByLabel('Why').first().fill('to see')
+      await click('Stop it…')(page)
+    },
+  ],
+  ['/settings', click('Invite somebody')],
+  ['/settings?tab=tokens', click('Create a token')],
+  ['/secrets', click('New connection')],
+  ['/events?tab=dead', click(/^Drop dlt_/)],
+]
+
+async function opened({ server, examples }: Seeded, width: number): Promise<string[]> {
+  const page = await visit(server, { width, path: `/?call=${examples.call}` })
+  const dialog = page.getByRole('dialog')
   await approvable(page)
   const found: string[] = []
   for (const key of ['d', 'e', 'g', 'Shift+A', '?', 'Control+k']) {
     await page.keyboard.press(key)
-    await page.getByRole('dialog').waitFor()
-    found.push(...(await wrong(page, key)))
+    await dialog.waitFor()
+    found.push(...(await seen(page, key)))
     await page.keyboard.press('Escape')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await dialog.waitFor({ state: 'detached' })
   }
-  await page.goto(`/?call=${here.examples.refund}`)
+  await page.goto(`/?call=${examples.wipe}`)
+  await approvable(page)
+  await page.keyboard.press('a')
+  await dialog.waitFor()
+  found.push(...(await seen(page, 'a dangerous call')))
+  await page.goto(`/?call=${examples.refund}`)
   await approvable(page)
   await page.keyboard.press('e')
-  await page
-    .getByRole('dialog')
-    .getByLabel(/^How much/)
-    .waitFor()
-  found.push(...(await wrong(page, 'a rich form')))
+  await dialog.getByLabel(/^How much/).waitFor()
+  found.push(...(await seen(page, 'a rich form')))
   await page.keyboard.press('Escape')
   await card(page).getByRole('button', { name: 'More ways to approve' }).click()
   await page.getByRole('menu').waitFor()
-  found.push(...(await wrong(page, 'menu')))
-  expect(found).toEqual([])
+  found.push(...(await seen(page, 'menu')))
+  for (const [place, open] of DIALOGS) {
+    await page.goto(place)
+    await open(page)
+    await dialog.waitFor()
+    await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+    found.push(...(await seen(page, `the dialog of ${place}`)))
+  }
+  return found
+}
+
+test('every dialog is accessible, on a screen and on a phone', { timeout: 120_000 }, async () => {
+  const here = await seeded()
+  expect((await Promise.all([1280, 390].map(width => opened(here, width)))).flat()).toEqual([])
 })
 
 test('pages of the server without a script are accessible', async () => {

@@ -26,6 +26,16 @@ export function places({ examples }: Seeded): string[] {
     `/automations/${examples.automation}/edit?view=json`,
     `/automations/${examples.automation}/edit?view=diff`,
     `/runs/${examples.run}?step=look`,
+    '/sources?add=own',
+    `/secrets?secret=${examples.secret}`,
+    '/secrets?connection=mail',
+    `/policies/explain?action=files.list&session=${examples.session}`,
+    '/events?event=1',
+    '/events?tab=dead',
+    '/settings?tab=tokens',
+    '/settings?tab=channels&channel=pager',
+    '/settings?tab=packages&package=notes',
+    '/settings?tab=retention',
   ]
   return [...new Set([...pages, ...states])]
 }

@@ -1,4 +1,5 @@
 // A server where something has happened, so that no page is empty.
+import { readFileSync } from 'node:fs'
 import { body } from '@/api/client'
 import { until } from './program'
 import { type Server, start } from './server'
@@ -19,6 +20,7 @@ export async function seeded(): Promise<Seeded> {
   const server = await start({ settings: forge.settings })
   const { owner } = server
   await forge.addTo(server)
+  await furnished(server, forge.origin)
   // A new policy would void what waits, so it comes first.
   await body(owner.PUT('/api/v1/policies', { body: { rbac: '', abac: NO_WIPE_UNASKED, consent: '', space: '' } }))
   const agent = await server.agent('Refund the customers of last week', { unattended: true })
@@ -38,7 +40,7 @@ export async function seeded(): Promise<Seeded> {
   await waits.call('forge.merge', { branch: 'release' }, 'the release is due today')
   const rich = { amount: 240, orders: ['o-1', 'o-2'], to: { name: 'Ada', city: 'Bern' }, way: { coins: true }, more: { since: 2019 } }
   const refund = await waits.call('forge.refund', rich, 'the goods came broken')
-  await waits.call('forge.wipe', { disk: 'scratch' }, 'it is full')
+  const wipe = await waits.call('forge.wipe', { disk: 'scratch' }, 'it is full')
   await waits.call('files.delete', { path: 'reports/monday.md' }, 'nobody reads it')
   const later = await waits.call('files.write_text', { path: 'notes.txt', text: 'later' })
   await body(owner.POST('/api/v1/invocations/{invocation}/snooze', { params: { path: { invocation: later.id } }, body: { for: '30m' } }))
@@ -94,12 +96,41 @@ export async function seeded(): Promise<Seeded> {
       invocation: done.id,
       call: open.id,
       refund: refund.id,
+      wipe: wipe.id,
       action: 'files.write_text',
       source: 'forge',
       secret: 'mail-password',
       ...automation,
     },
   }
+}
+
+/** A channel that is told of dangerous calls alone, a package, and an event that its group gave up. */
+async function furnished({ owner }: Server, origin: string): Promise<void> {
+  const secret = { params: { path: { secret: 'hook-key' } }, body: { value: `whsec_${Buffer.alloc(24, 'k').toString('base64')}` } }
+  await body(owner.PUT('/api/v1/secrets/{secret}', secret))
+  const settings = { url: `${origin}/hook`, secret: 'hook-key' }
+  await body(owner.POST('/api/v1/channels', { body: { name: 'pager', kind: 'webhook', settings, tiers: ['R4'], after: '1h' } }))
+
+  const files = ['action.json', 'execute.py', 'verify.py', 'rollback.py'].map(name => {
+    const path = `actions/append_line/${name}`
+    return [path, { base64: readFileSync(`../crates/cli/src/commands/package/example/${path}`).toString('base64') }] as const
+  })
+  await body(owner.PUT('/api/v1/packages/{name}', { params: { path: { name: 'notes' } }, body: { files: Object.fromEntries(files) } }))
+
+  const params = { path: { group: 'bookkeeping' } }
+  await body(owner.PUT('/api/v1/event-groups/{group}', { params, body: { deliveries_max: 1 } }))
+  const data = { amount: '240,00' }
+  await body(
+    owner.POST('/api/v1/events', { body: { specversion: '1.0', id: 'order-1042', source: '/shop', type: 'shop.order_paid', data } }),
+  )
+  let claims: string[] = []
+  await until(async () => {
+    const { events } = await body(owner.POST('/api/v1/event-groups/{group}/claim', { params, body: {} }))
+    claims = events.filter(each => each.event.type === 'shop.order_paid').map(each => each.claim)
+    return claims.length > 0
+  })
+  await body(owner.POST('/api/v1/event-groups/{group}/nack', { params, body: { claims, problem: '`240,00` is no amount' } }))
 }
 
 /** An automation with two versions, a run that succeeded, one that waits, a firing that did not run, and a draft. */

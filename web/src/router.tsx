@@ -180,7 +180,7 @@ const policyPages = [
     path: '/consents',
     staticData: { title: 'Consents' },
     component: lazyRouteComponent(() => import('@/features/policies/consents'), 'Consents'),
-    validateSearch: texts('state'),
+    validateSearch: texts('state', 'consent'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
@@ -263,7 +263,7 @@ const invocation = createRoute({
 })
 type LetterKind = Schemas['LetterKind']
 const LETTER_KINDS: readonly LetterKind[] = ['event', 'delivery', 'invocation']
-export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; kind?: LetterKind }
+export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; kind?: LetterKind; event?: string; letter?: string }
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
@@ -274,9 +274,11 @@ const events = createRoute({
     type: text(search.type),
     subject: text(search.subject),
     kind: LETTER_KINDS.find(kind => kind === search.kind),
+    event: text(search.event),
+    letter: text(search.letter),
   }),
 })
-export type SettingsSearch = { tab?: Part; q?: string; channel?: string; package?: string }
+export type SettingsSearch = { tab?: Part; q?: string; ended?: true; channel?: string; package?: string }
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -285,6 +287,7 @@ const settings = createRoute({
   validateSearch: (search): SettingsSearch => ({
     tab: PARTS.find(tab => tab === search.tab),
     q: text(search.q),
+    ended: search.ended === true ? true : undefined,
     channel: text(search.channel),
     package: text(search.package),
   }),

@@ -1,5 +1,6 @@
 //! Automations on the wire: saved definitions, what waits to be saved, what triggers them, and what their triggers came to.
 
+use crate::run::RunErrorView;
 use countersign_core::automation::{
     Automation, AutomationStatus, AutomationVersion, Draft, Firing, FiringOutcome, FiringReason, Trigger, TriggerType,
 };
@@ -249,6 +250,27 @@ pub struct DefinitionRequest {
     pub definition: Value,
 }
 
+/// A plan to be tried without calling anything: that of a definition, or of a saved automation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DryRunRequest {
+    /// The id of a saved automation; with a definition, the one that it would be a new version of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation: Option<String>,
+    /// The name or id of the space that it would act in; that of the automation, else `main`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// The saved one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Value>,
+    /// What the definition's `inputs` ask for; those of the run when absent, or its defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+    /// An earlier run: what its steps came to stands for what is not known yet. Absent: the last one of the automation that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
 /// A definition without a mistake.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ValidDefinitionResponse {
@@ -264,6 +286,9 @@ pub struct ValidDefinitionResponse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanView {
     pub digest: String,
+    /// The earlier run whose inputs and outputs stand for what is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     pub steps: Vec<PlannedStepView>,
     /// Its schedules, each with the next three times.
     pub schedules: Vec<PlannedScheduleView>,
@@ -272,7 +297,7 @@ pub struct PlanView {
 }
 
 /// A step as it would be called now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedStepView {
     pub phase: Phase,
     pub step_id: String,
@@ -284,6 +309,15 @@ pub struct PlannedStepView {
     pub mode_source: ModeSource,
     /// What made the mode stricter.
     pub tightened: Vec<String>,
+    /// Whether it would run: it has no `when`, or that holds. Null: that depends on what is not known yet.
+    pub when: Option<bool>,
+    /// What it would be called with, as the params of a call are shown: redacted, and pruned when large. Null if that is not known yet, or if it
+    /// would be skipped.
+    pub params: Option<Value>,
+    /// What its templates read and what is not known yet: outputs of earlier steps, `inputs`, or `run.error`.
+    pub needs: Vec<String>,
+    /// Why its templates cannot be rendered.
+    pub error: Option<RunErrorView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -314,6 +348,15 @@ pub struct DefinitionChangeView {
     /// Absent: it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
+}
+
+/// How a trigger is enabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnableTriggerRequest {
+    /// Whether a schedule makes up for what it missed since it was disabled, as its `catch_up` says. Otherwise it starts from now.
+    #[serde(default)]
+    pub catch_up: bool,
 }
 
 /// How a trigger is changed.

@@ -82,6 +82,11 @@ const TYPES: &[(&str, &str, Shape)] = &[
             ("reason", Text("already_running")),
         ]),
     ),
+    (
+        "automation.mended",
+        "A run or a schedule that nothing would have moved any more goes on.",
+        Shape::Members(&[("automation_id", Text(AUTOMATION)), ("what", Text("next_due"))]),
+    ),
     ("automation.paused", "An automation was paused.", Shape::Rule("automation_set")),
     ("automation.resumed", "An automation goes on.", Shape::Rule("automation_set")),
     (
@@ -366,7 +371,8 @@ fn run(status: RunStatus) -> (Value, Value) {
         ("root_run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
     ];
     let output = if status == RunStatus::Succeeded { json!({ "summary": "3 documents" }) } else { Value::Null };
-    object(&required, &[("output", json!({}), output)])
+    let asked_by = ("asked_by", json!({ "type": ["string", "null"] }), json!(USER));
+    object(&required, &[("output", json!({}), output), asked_by])
 }
 
 /// A change that is in the audit log in the same words.

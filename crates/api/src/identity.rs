@@ -6,6 +6,7 @@ use countersign_core::principal::{Device, Permission, Role};
 use countersign_core::session::{Attendance, Band, Keeps, Kind, SelfApproval};
 use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -100,6 +101,9 @@ pub struct ChangeSpaceRequest {
     /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observes: Option<bool>,
+    /// What its automations are given for an input whose default is `$space_default`, by the name of the input; replaces what was set before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<BTreeMap<String, Value>>,
 }
 
 /// What must not reach a source from a space.
@@ -134,6 +138,9 @@ pub struct SpaceView {
     /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
     #[serde(default)]
     pub observes: bool,
+    /// What its automations are given for an input whose default is `$space_default`, by the name of the input.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, Value>,
     pub created_at: Timestamp,
 }
 
@@ -318,6 +325,9 @@ pub enum StoreName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatusResponse {
     pub version: String,
+    /// The release of the time zones that schedules follow, such as `2026a`.
+    #[serde(default)]
+    pub tzdata: String,
     pub store: StoreName,
     pub ready: bool,
     /// Why not, when it is not.

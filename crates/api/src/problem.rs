@@ -115,6 +115,7 @@ codes! {
     TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
     SourceChanged = "source_changed", 409, "The source has another version";
     TooManyAutomations = "too_many_automations", 409, "The org has as many automations as it may have";
+    TooManyDrafts = "too_many_drafts", 409, "You have as many drafts in the space as you may have";
     AutomationPaused = "automation_paused", 409, "The automation is paused";
     AutomationArchived = "automation_archived", 409, "The automation is archived";
     RerunRefused = "rerun_refused", 409, "The run cannot be run again from there";

@@ -32,8 +32,8 @@ fn no_inputs() -> Value {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerunRequest {
-    /// The step to begin with. What came before it is taken from the run, and so is its version; absent: all of it, with the version that is
-    /// saved now.
+    /// The step to begin with. What came before it is taken from the run, so the definition must still be that of the run; absent: all of it,
+    /// with the version that is saved now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
     /// Other inputs than those of the run.
@@ -60,6 +60,7 @@ pub struct RunView {
     pub trigger_id: Option<String>,
     pub trigger_type: TriggerType,
     pub firing_id: String,
+    /// Redacted, as the params of calls are; null once the space of the run keeps no texts of it.
     pub inputs: Value,
     /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
     /// 64 KB only `{"artifact_id": …}`.
@@ -76,12 +77,17 @@ pub struct RunView {
     pub invocation_id: Option<String>,
     /// How long it has worked; waiting for a person does not count.
     pub worked_ms: u64,
+    /// What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
+    #[serde(default)]
+    pub cost_usd: Option<String>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
     pub rerun_of: Option<String>,
     /// The automations whose runs led to it, the first cause first, and its own.
     pub chain: Vec<String>,
     pub root_run_id: String,
+    /// Who asked for it by name, or for it once more.
+    pub asked_by: Option<String>,
     pub cancelled_by: Option<String>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -106,7 +112,7 @@ impl RunView {
             trigger_id: run.trigger,
             trigger_type: run.trigger_type,
             firing_id: run.firing.to_string(),
-            inputs: run.inputs,
+            inputs: run.shown_inputs,
             output: run.output,
             error: run.failure.map(RunErrorView::from),
             handler_failed: run.handler_failed,
@@ -115,10 +121,12 @@ impl RunView {
             step: run.step,
             invocation_id: run.invocation.map(|invocation| invocation.to_string()),
             worked_ms: run.worked_ms,
+            cost_usd: None,
             recoveries: run.recoveries,
             rerun_of: run.rerun_of.map(|run| run.to_string()),
             chain: run.chain.iter().map(ToString::to_string).collect(),
             root_run_id: run.root.to_string(),
+            asked_by: run.asked_by.map(|by| by.to_string()),
             cancelled_by: run.cancelled_by.map(|by| by.to_string()),
             created_at: run.created_at,
             started_at: run.started_at,

@@ -10,7 +10,11 @@ fn main() {
         let question: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let answer = match Path::parse(question["path"].as_str().unwrap()) {
             Err(mistake) => json!({ "code": mistake.code }),
-            Ok(path) => path.select(&question["value"]).map_or_else(|| json!({}), |selected| json!({ "selected": selected })),
+            Ok(path) => {
+                let mut left = usize::MAX;
+                let found = path.select(&question["value"], &mut left).unwrap();
+                found.map_or_else(|| json!({}), |selected| json!({ "selected": selected }))
+            }
         };
         println!("{answer}");
     }

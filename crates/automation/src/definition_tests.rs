@@ -19,7 +19,6 @@ fn action(class: Class, required: &[&str], properties: Value) -> ActionFacts {
         params_schema: json!({ "type": "object", "additionalProperties": false, "required": required, "properties": properties }),
         class,
         repeatability: Repeatability::NotRepeatable,
-        honours_key: false,
         mode: Mode::Allow,
         effects: Vec::new(),
         timeout_seconds: 30,
@@ -53,11 +52,10 @@ pub(crate) fn facts() -> Facts {
             repeatable(action(Class::Write, &["value"], json!({ "value": {}, "select": text(), "output_schema": { "type": "object" } }))),
         ),
         ("files.delete", ActionFacts { mode: Mode::Deny, ..action(Class::Danger, &["path"], json!({ "path": text() })) }),
-        ("pay.transfer", ActionFacts { honours_key: true, ..action(Class::Danger, &[], json!({ "path": text(), "url": text() })) }),
+        ("pay.transfer", action(Class::Danger, &[], json!({ "path": text(), "url": text() }))),
     ];
     Facts {
         actions: actions.into_iter().map(|(id, facts)| (id.to_owned(), facts)).collect(),
-        queues: ["gpu".to_owned()].into(),
         event_types: ["document.added", "automation.run.succeeded", "automation.run.failed"].map(str::to_owned).into(),
         automation_id: None,
         used_actions: ["documents.search".to_owned()].into(),
@@ -281,7 +279,7 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
             "`queue`",
         ),
         (with(&[("/execution/budget_cap_usd", json!(0.000_000_1))]), "money_precision", "/execution/budget_cap_usd", "0.000001"),
-        (with(&[("/execution/queue", json!("gpus"))]), "queue_unknown", "/execution/queue", "`gpu`"),
+        (with(&[("/execution/queue", json!("mediun"))]), "queue_unknown", "/execution/queue", "`medium`"),
         (
             with(&[("/execution/on_failure/0/on_failure", json!([]))]),
             "on_failure_nested",
@@ -433,8 +431,8 @@ fn ids_of_triggers_are_found_beside_those_that_are_taken() {
 }
 
 #[test]
-fn a_retry_is_believed_of_reads_repeatables_and_sources_that_honour_keys() {
-    for (action, is_safe) in [("documents.search", true), ("builtin.transform_data", true), ("pay.transfer", true), ("notify.send", false)]
+fn a_retry_is_believed_of_reads_and_repeatables() {
+    for (action, is_safe) in [("documents.search", true), ("builtin.transform_data", true), ("pay.transfer", false), ("notify.send", false)]
     {
         let config = match action {
             "builtin.transform_data" => json!({ "value": 1 }),
@@ -648,7 +646,7 @@ fn a_queue_is_chosen_by_what_the_longest_step_takes() {
         facts.actions.values_mut().for_each(|action| action.p95_ms = Some(p95_ms));
         assert_eq!(definition.queue(&facts), queue);
     }
-    assert_eq!(accepted(&with(&[("/execution/queue", json!("gpu"))])).definition.queue(&facts), "gpu");
+    assert_eq!(accepted(&with(&[("/execution/queue", json!("fast"))])).definition.queue(&facts), "fast");
 }
 
 #[test]

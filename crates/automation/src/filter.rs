@@ -17,7 +17,7 @@ mod tests;
 pub use budget::Part;
 pub(crate) use number::Number;
 pub(crate) use path::Path;
-pub(crate) use pattern::{Pattern, compile};
+pub(crate) use pattern::{Pattern, compile, finds};
 pub(crate) use scalar::{Scalar, ScalarRef};
 pub use schema::schema;
 

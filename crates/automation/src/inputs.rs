@@ -3,9 +3,12 @@
 
 use crate::Mistake;
 use crate::definition::{self, Definition, Trigger};
+use crate::select::TooMuch;
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
+use countersign_core::limits::MAPPED_BYTES_MAX;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Mistakes that are told of one set of inputs.
 const TOLD_MAX: usize = 50;
@@ -20,7 +23,7 @@ pub struct Defaults<'a> {
     /// `$creator`: the id of whoever saved the automation.
     pub creator: &'a str,
     /// `$space_default`: what the space sets, by name.
-    pub space_default: &'a Map<String, Value>,
+    pub space_default: &'a BTreeMap<String, Value>,
 }
 
 /// The inputs of a run that `trigger` starts with `payload`; without a trigger a person starts it, and the payload is the inputs.
@@ -28,7 +31,7 @@ pub struct Defaults<'a> {
 pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Value, defaults: Defaults<'_>) -> Result<Value, Vec<Mistake>> {
     let schema = &definition.inputs.schema;
     let mut inputs = match trigger {
-        Some(trigger) => map(schema, trigger, payload),
+        Some(trigger) => map(schema, trigger, payload).map_err(|mistake| vec![mistake])?,
         None => payload.clone(),
     };
     let mut mistakes = Vec::new();
@@ -50,18 +53,21 @@ fn bounded(schema: &Value, inputs: &Value) -> Result<(), Vec<Mistake>> {
 }
 
 /// What the mapping names, or the members of the same names. What is not there is left out, so that a default may apply.
-fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Value {
-    let inputs: Map<String, Value> = match trigger.input_mapping() {
-        Some(mapping) => {
-            let selected = |(name, path): (&String, &String)| Some((name.clone(), definition::parts::select(path, payload)?));
-            mapping.iter().filter_map(selected).collect()
-        }
-        None => {
-            let declared = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-            declared.filter_map(|name| Some((name.clone(), payload.get(name)?.clone()))).collect()
-        }
+fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Result<Value, Mistake> {
+    let Some(mapping) = trigger.input_mapping() else {
+        let declared = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        return Ok(declared.filter_map(|name| Some((name.clone(), payload.get(name)?.clone()))).collect());
     };
-    Value::Object(inputs)
+    let mut left = MAPPED_BYTES_MAX;
+    let mut inputs = Map::new();
+    for (name, path) in mapping {
+        let found = definition::parts::select(path, payload, &mut left).map_err(|TooMuch| {
+            let mistake = Mistake::new("inputs_invalid", format!("the mapping takes more than {} MB", MAPPED_BYTES_MAX / (1024 * 1024)));
+            mistake.hint(format!("map less: `{path}` may find the same value more than once")).under(&format!("/{}", escape(name)))
+        })?;
+        inputs.extend(found.map(|value| (name.clone(), value)));
+    }
+    Ok(Value::Object(inputs))
 }
 
 /// Writes defaults in, and makes leap seconds the second before, wherever the schema speaks of a member or an item by itself.
@@ -118,7 +124,7 @@ fn meant(default: &Value, name: &str, defaults: Defaults<'_>) -> Result<Value, M
         Some("$creator") => Ok(Value::String(defaults.creator.to_owned())),
         Some(_) => defaults.space_default.get(name).cloned().ok_or_else(|| {
             let mistake = Mistake::new("inputs_invalid", format!("the space has no default for `{name}`"));
-            mistake.hint(format!("set one for the space, or send `{name}`"))
+            mistake.hint(format!("set `{name}` among the `defaults` of the space, or send it"))
         }),
         None => Ok(default.clone()),
     }

@@ -14,12 +14,9 @@ fn webhook(mapping: Option<Value>) -> Trigger {
 }
 
 fn resolved(schema: Value, trigger: Option<&Trigger>, payload: Value) -> Result<Value, Vec<Mistake>> {
-    let space_default = json!({ "team": "ops" });
-    let defaults = Defaults {
-        last_fired_at: Timestamp::parse("2026-11-15T08:00:00Z").unwrap(),
-        creator: "usr_1",
-        space_default: space_default.as_object().unwrap(),
-    };
+    let space_default = BTreeMap::from([("team".to_owned(), json!("ops"))]);
+    let defaults =
+        Defaults { last_fired_at: Timestamp::parse("2026-11-15T08:00:00Z").unwrap(), creator: "usr_1", space_default: &space_default };
     resolve(&definition(schema), trigger, &payload, defaults)
 }
 
@@ -100,4 +97,21 @@ fn what_would_take_too_long_to_check_is_refused() {
     let [mistake] = <[Mistake; 1]>::try_from(resolved(schema.clone(), None, json!({ "list": vec![5; 30_000] })).unwrap_err()).unwrap();
     assert!(mistake.message.contains("too large"));
     assert!(resolved(schema, None, json!({ "list": [5, 6] })).is_ok());
+}
+
+#[test]
+fn all_paths_of_a_mapping_share_what_they_may_take() {
+    let text = "x".repeat(MAPPED_BYTES_MAX / 2 - 2);
+    let mapped = |mapping: Value| {
+        let properties: Map<String, Value> = mapping.as_object().unwrap().keys().map(|name| (name.clone(), json!({}))).collect();
+        resolved(json!({ "type": "object", "properties": properties }), Some(&webhook(Some(mapping))), json!({ "a": { "b": text } }))
+    };
+    assert_eq!(mapped(json!({ "one": "$.a.b", "two": "$.a.b" })).unwrap()["two"], text);
+    for (mapping, place) in [
+        (json!({ "one": "$.a.b", "three": "$.a.b", "two": "$.a.b" }), "/two"),
+        (json!({ "none": "$.z", "some": "$..['b','b','b']" }), "/some"),
+    ] {
+        let [mistake] = <[Mistake; 1]>::try_from(mapped(mapping).unwrap_err()).unwrap();
+        assert_eq!((mistake.code, mistake.pointer.as_str()), ("inputs_invalid", place), "{}", mistake.message);
+    }
 }

@@ -22,6 +22,9 @@ impl Path {
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         bound(text)?;
         let path = JsonPath::parse(text).map_err(|error| {
+            if ["match(", "search("].iter().any(|function| text.contains(function)) {
+                return unsupported("the path uses `match` or `search`".to_owned());
+            }
             Mistake::new("jsonpath_invalid", format!("`{text}` is not a JSONPath: {}, at character {}", error.message(), error.position()))
                 .hint("write a path such as `$.window.from` or `$.items[*].id`")
         })?;
@@ -31,13 +34,38 @@ impl Path {
     }
 
     /// The value at the one place that a singular path means, or an array of all that another path finds. None if there is nothing.
-    pub fn select(&self, value: &Value) -> Option<Value> {
+    /// What is found is taken from the bytes that are `left`, which several paths may share.
+    /// SECURITY: nothing is copied before all of it fits, because a path finds what is nested once for each level, and as often as it asks.
+    pub fn select(&self, value: &Value, left: &mut usize) -> Result<Option<Value>, TooMuch> {
         let nodes = self.path.query(value).all();
-        match (self.singular, nodes.first()) {
+        nodes.iter().try_for_each(|node| take(node, left))?;
+        Ok(match (self.singular, nodes.first()) {
             (_, None) => None,
             (true, Some(node)) => Some((*node).clone()),
             (false, Some(_)) => Some(nodes.into_iter().cloned().collect()),
-        }
+        })
+    }
+}
+
+/// A path finds more than may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuch;
+
+/// Takes the value's size from what is left, without writing it: as compact JSON it has at least so many bytes. It looks no further than there
+/// are bytes left.
+fn take(value: &Value, left: &mut usize) -> Result<(), TooMuch> {
+    let own = match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(_) => 1,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.len() + 1,
+        Value::Object(members) => members.keys().map(|name| name.len() + 4).sum::<usize>() + 1,
+    };
+    *left = left.checked_sub(own).ok_or(TooMuch)?;
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| take(item, left)),
+        Value::Object(members) => members.values().try_for_each(|member| take(member, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 
@@ -139,29 +167,38 @@ mod tests {
             ("$.a.*", Some(json!([[1, 2, { "d": null }]]))),
             ("$.a['b c'][?length(@) == 1]", Some(json!([{ "d": null }]))),
         ] {
-            assert_eq!(Path::parse(path).unwrap().select(&document), expected, "{path}");
+            assert_eq!(Path::parse(path).unwrap().select(&document, &mut 1_000), Ok(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_path_finds_is_counted_before_it_is_copied() {
+        // 58 levels with a text of 500 KB below them: written out, this would be 460 MB.
+        let document = (0..58).fold(json!("x".repeat(500_000)), |value, _| json!({ "a": value }));
+        let path = Path::parse(&format!("$..[{}]", ["'a'"; 16].join(","))).unwrap();
+        assert_eq!(path.select(&document, &mut (400 * 1024 * 1024)), Err(TooMuch));
+        // Several paths share what is left.
+        let (document, mut left) = (json!({ "a": "12345678", "b": [1, null, { "c": true }] }), 30);
+        let select = |path: &str, left: &mut usize| Path::parse(path).unwrap().select(&document, left);
+        assert_eq!((select("$.a", &mut left), left), (Ok(Some(json!("12345678"))), 20));
+        assert_eq!((select("$.z", &mut left), left), (Ok(None), 20));
+        assert_eq!((select("$.b", &mut left), left), (Ok(Some(json!([1, null, { "c": true }]))), 1));
+        assert_eq!(select("$.a", &mut left), Err(TooMuch));
+    }
+
+    #[test]
+    fn no_value_counts_for_more_than_its_json() {
+        for value in
+            [json!(null), json!(false), json!(0), json!(""), json!([]), json!({}), json!([1, 2]), json!({ "a": "b", "c": [true, -1.5] })]
+        {
+            let mut left = value.to_string().len();
+            assert_eq!(take(&value, &mut left), Ok(()), "{value}");
         }
     }
 
     #[test]
     fn what_is_not_a_path_is_refused() {
-        for path in [
-            "",
-            "a",
-            "$.",
-            "$.a.",
-            "$[",
-            "$.a b",
-            "$['a",
-            "$.a == 1",
-            " $.a",
-            "$.a ",
-            "$[?@.a == $",
-            "$[?match(@, 'a+')]",
-            "$[01]",
-            "$.a)",
-            "$][",
-        ] {
+        for path in ["", "a", "$.", "$.a.", "$[", "$.a b", "$['a", "$.a == 1", " $.a", "$.a ", "$[?@.a == $", "$[01]", "$.a)", "$]["] {
             let code = Path::parse(path).map_err(|mistake| mistake.code).err();
             assert!(code == Some("jsonpath_invalid") || code == Some("jsonpath_unsupported"), "{path:?}: {code:?}");
         }
@@ -174,6 +211,8 @@ mod tests {
             format!("$.{}", "a".repeat(JSONPATH_CHARS_MAX)),
             "$..*..*".to_owned(),
             "$[?@..a]".to_owned(),
+            "$[?match(@, 'a+')]".to_owned(),
+            "$[?@.a && search(@.b, 'a')]".to_owned(),
             "$.a[?@.b == $.c]".to_owned(),
             "$[?$..a]".to_owned(),
             format!("${}", "[*,*]".repeat(5)),

@@ -3,7 +3,7 @@
 
 use crate::Mistake;
 use crate::definition::{bytes, check_any, compile, is_bounded};
-use crate::select::Path;
+use crate::select::{Path, TooMuch};
 use countersign_core::json::escape;
 use countersign_core::limits::{TRANSFORM_BYTES_MAX, TRANSFORM_SELECTED_MAX};
 use serde::Deserialize;
@@ -42,7 +42,8 @@ pub fn transform(params: &Value) -> Result<Value, Mistake> {
 }
 
 fn one(path: &str, value: &Value) -> Result<Value, Mistake> {
-    let found = parsed(path, "/select")?.select(value);
+    let mut left = TRANSFORM_BYTES_MAX;
+    let found = parsed(path, "/select")?.select(value, &mut left).map_err(|TooMuch| too_large("/select"))?;
     found.ok_or_else(|| {
         let mistake = Mistake::new("transform_empty", "the path finds nothing in the value");
         mistake.hint("give the path a name, `{ \"name\": path }`: what is not found is then left out").under("/select")
@@ -60,8 +61,7 @@ fn named(paths: &Map<String, Value>, value: &Value) -> Result<Value, Mistake> {
     for (name, path) in paths {
         let place = format!("/select/{}", escape(name));
         let text = path.as_str().ok_or_else(|| Mistake::new("invalid_params", "a path is a text").under(&place))?;
-        if let Some(part) = parsed(text, &place)?.select(value) {
-            left = left.checked_sub(bytes(&part)).ok_or_else(|| too_large(&place))?;
+        if let Some(part) = parsed(text, &place)?.select(value, &mut left).map_err(|TooMuch| too_large(&place))? {
             selected.insert(name.clone(), part);
         }
     }
@@ -160,6 +160,7 @@ mod tests {
             (json!({ "value": 1, "select": many }), "transform_too_large", "/select"),
             (json!({ "value": half, "select": { "one": "$.a", "two": "$.a" } }), "transform_too_large", "/select/two"),
             (json!({ "value": half, "select": "$['a','a']" }), "transform_too_large", "/select"),
+            (json!({ "value": half, "select": { "all": "$['a','a']" } }), "transform_too_large", "/select/all"),
         ] {
             let mistake = transform(&params).unwrap_err();
             let shown: String = params.to_string().chars().take(200).collect();

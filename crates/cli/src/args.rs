@@ -11,8 +11,8 @@ use crate::commands::{
     canary::Canary, channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo, doctor,
     document::Document, event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
     kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org, package::Package,
-    policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, secret::Secret, serve, session::Session, show, snooze,
-    source::Source, space::Space, token::Token, trigger::Trigger, user::User, worker,
+    policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, schema, secret::Secret, serve, session::Session, show,
+    snooze, source::Source, space::Space, token::Token, trigger::Trigger, user::User, worker,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -206,6 +206,9 @@ pub(crate) enum Command {
     /// Print the OpenAPI document
     #[command(before_help = "Examples:\n  countersign openapi > openapi.json")]
     Openapi,
+    /// Print a JSON Schema that the server publishes
+    #[command(before_help = schema::EXAMPLES)]
+    Schema(schema::Schema),
     /// Help for a command, or about exit codes
     #[command(before_help = "Examples:\n  countersign help action invoke\n  countersign help exit-codes")]
     Help(help_command::Help),

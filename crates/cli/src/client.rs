@@ -6,13 +6,14 @@ mod events;
 mod refused;
 
 pub(crate) use events::{Event, Events};
+pub(crate) use reqwest::Method;
 
 use crate::context::{Origin, Place, Server};
 use crate::exit::{Exit, Failure};
 use api::{Page, Problem};
 use countersign_core::Secret;
 use countersign_core::limits::PAGE_ROWS_MAX;
-use reqwest::{Method, Response, StatusCode, header};
+use reqwest::{Response, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -139,26 +140,6 @@ impl Client {
         }
     }
 
-    /// A POST with headers of its own.
-    pub(crate) async fn post_with<T: DeserializeOwned>(
-        &self,
-        path: &[&str],
-        headers: &[(&'static str, String)],
-        body: &impl Serialize,
-    ) -> Result<Answer<T>, Failure> {
-        self.change_with(Method::POST, path, headers, Some(body)).await
-    }
-
-    /// A PUT with headers of its own.
-    pub(crate) async fn put_with<T: DeserializeOwned>(
-        &self,
-        path: &[&str],
-        headers: &[(&'static str, String)],
-        body: &impl Serialize,
-    ) -> Result<Answer<T>, Failure> {
-        self.change_with(Method::PUT, path, headers, Some(body)).await
-    }
-
     /// A POST without a body, for requests that the path describes completely.
     pub(crate) async fn post_empty<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Answer<T>, Failure> {
         self.change(Method::POST, path, None::<&()>).await
@@ -219,7 +200,8 @@ impl Client {
         self.change_with(method, path, &[], body).await
     }
 
-    async fn change_with<T: DeserializeOwned>(
+    /// A request that changes something, with headers of its own.
+    pub(crate) async fn change_with<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &[&str],

@@ -141,6 +141,9 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InputsInvalid => Some("see what it asks for in `inputs` with `countersign automation export AUTOMATION`"),
         Code::SaveNeedsPerson => Some("a person saves the draft with `countersign automation draft save DRAFT`"),
         Code::TooManyAutomations => Some("archive those that nobody needs with `countersign automation archive AUTOMATION`"),
+        Code::TooManyDrafts => {
+            Some("drop those that nobody saves with `countersign automation draft drop DRAFT`, or have a person save them")
+        }
         Code::AutomationPaused => {
             Some("resume it with `countersign automation resume AUTOMATION`, or enable its trigger with `countersign trigger enable`")
         }

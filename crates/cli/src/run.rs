@@ -124,6 +124,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Backup(backup) => backup.run(setting).await,
         Command::Restore(restore) => restore.run(setting).await,
         Command::Openapi => help::openapi(setting.terminal),
+        Command::Schema(schema) => schema.run(&setting.client()?, setting.terminal).await,
         Command::Help(topic) => topic.run(args::command(setting.terminal.columns()), setting.terminal),
     }
 }

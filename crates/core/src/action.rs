@@ -1,5 +1,6 @@
 //! An action: something that can be done, defined once and offered at every door.
 
+use crate::artifact::ArtifactSpec;
 use crate::limits::CALL_TIMEOUT_MS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -391,9 +392,10 @@ pub struct Action {
     /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Whether the member `artifacts` of its result is kept apart, as artifacts. Of any other action it is a member like the others.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub produces_artifacts: bool,
+    /// The artifacts that it makes: what the member `artifacts` of its result lists is kept apart. Of an action that declares none it is a
+    /// member like the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub produces_artifacts: Vec<ArtifactSpec>,
 }
 
 impl Action {
@@ -425,7 +427,7 @@ impl Action {
             server_sha256: None,
             guide_sha256: None,
             hosts: Vec::new(),
-            produces_artifacts: false,
+            produces_artifacts: Vec::new(),
         }
     }
 

@@ -134,6 +134,24 @@ impl fmt::Display for Visibility {
     }
 }
 
+/// What an action declares of the artifacts of one kind that it makes. An artifact may say otherwise of how long it is kept, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactSpec {
+    pub kind: ArtifactKind,
+    #[serde(default)]
+    pub retention: ArtifactRetention,
+    #[serde(default)]
+    pub visibility: Visibility,
+}
+
+impl ArtifactSpec {
+    /// Of this kind, kept as long and for whom it is usual.
+    pub fn of(kind: ArtifactKind) -> Self {
+        Self { kind, retention: ArtifactRetention::default(), visibility: Visibility::default() }
+    }
+}
+
 /// What is known of bytes that a call or a run made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {

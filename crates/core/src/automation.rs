@@ -74,6 +74,8 @@ pub struct Draft {
     pub space: SpaceId,
     /// The automation that it would be a new version of.
     pub automation: Option<AutomationId>,
+    /// The definition that the automation had when the draft was made. It replaces no other.
+    pub replaces: Option<Digest>,
     /// The normalised definition.
     pub definition: Value,
     pub made_by: PrincipalId,
@@ -146,20 +148,17 @@ pub enum FiringOutcome {
     Started,
     Skipped,
     Dropped,
-    /// It was the same as an earlier one.
-    Deduplicated,
     Refused,
 }
 
 impl FiringOutcome {
-    pub const ALL: [Self; 5] = [Self::Started, Self::Skipped, Self::Dropped, Self::Deduplicated, Self::Refused];
+    pub const ALL: [Self; 4] = [Self::Started, Self::Skipped, Self::Dropped, Self::Refused];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
             Self::Skipped => "skipped",
             Self::Dropped => "dropped",
-            Self::Deduplicated => "deduplicated",
             Self::Refused => "refused",
         }
     }
@@ -195,19 +194,15 @@ pub enum FiringReason {
     RateLimited,
     Debounced,
     Batched,
-    SameKey,
-    SameEvent,
     InputsInvalid,
-    BudgetEstimate,
     LoopGuard,
     ChainTooDeep,
     CreatorInactive,
-    ActionUnavailable,
     BreakerOpen,
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 21] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -224,14 +219,10 @@ impl FiringReason {
         Self::RateLimited,
         Self::Debounced,
         Self::Batched,
-        Self::SameKey,
-        Self::SameEvent,
         Self::InputsInvalid,
-        Self::BudgetEstimate,
         Self::LoopGuard,
         Self::ChainTooDeep,
         Self::CreatorInactive,
-        Self::ActionUnavailable,
         Self::BreakerOpen,
     ];
 
@@ -253,14 +244,10 @@ impl FiringReason {
             Self::RateLimited => "rate_limited",
             Self::Debounced => "debounced",
             Self::Batched => "batched",
-            Self::SameKey => "same_key",
-            Self::SameEvent => "same_event",
             Self::InputsInvalid => "inputs_invalid",
-            Self::BudgetEstimate => "budget_estimate",
             Self::LoopGuard => "loop_guard",
             Self::ChainTooDeep => "chain_too_deep",
             Self::CreatorInactive => "creator_inactive",
-            Self::ActionUnavailable => "action_unavailable",
             Self::BreakerOpen => "breaker_open",
         }
     }
@@ -277,14 +264,9 @@ impl FiringReason {
                 FiringOutcome::Skipped
             }
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
-            Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
-            Self::InputsInvalid
-            | Self::BudgetEstimate
-            | Self::LoopGuard
-            | Self::ChainTooDeep
-            | Self::CreatorInactive
-            | Self::ActionUnavailable
-            | Self::BreakerOpen => FiringOutcome::Refused,
+            Self::InputsInvalid | Self::LoopGuard | Self::ChainTooDeep | Self::CreatorInactive | Self::BreakerOpen => {
+                FiringOutcome::Refused
+            }
         }
     }
 }
@@ -306,7 +288,7 @@ pub struct Firing {
     pub reason: FiringReason,
     /// More than the reason says, such as which input is wrong.
     pub detail: Option<String>,
-    /// The run that it started, or that the earlier firing had started.
+    /// The run that it started.
     pub run: Option<RunId>,
     pub tick: Option<Tick>,
     pub event: Option<EventId>,

@@ -216,7 +216,8 @@ impl Bounds {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciled {
     Happened(Output),
-    /// The effect did not happen, and nothing of it is left.
+    /// The effect did not happen, and nothing of it is left. It cannot happen later either: whoever ran the call may only have lost touch. A
+    /// source that cannot prevent this, because its request may still be on its way to others, says `Unknown`.
     DidNot,
     /// Only the provider can tell, by getting the same request again under a key it knows. If it has no such effect yet, it makes the
     /// effect then. So this needs an intent first.

@@ -384,7 +384,7 @@ pub const STORE_WRITE_SECONDS: u64 = 30;
 /// A store that accepts no write for this long is not ready. Health checks should ask more often than this.
 pub const READINESS_SECONDS: u64 = 3;
 /// How often a server renews its lease, which tells the other servers on its database that it lives.
-pub const LEASE_RENEW_SECONDS: u64 = 5;
+pub const LEASE_RENEW_SECONDS: u64 = 3;
 /// A server that could not renew its lease for this long, after several tries, starts no effect until it can; callers get
 /// `store_unavailable`.
 pub const LEASE_FENCE_SECONDS: u64 = 20;
@@ -399,6 +399,9 @@ pub const LEASE_SECONDS: u64 = {
     let margin_seconds = 10;
     LEASE_FENCE_SECONDS + commit_seconds + effect_seconds + margin_seconds
 };
+/// A server that has not renewed its lease for this long is silent: it is dead, or has lost touch and may still make the effects that it
+/// started. A run that goes on elsewhere has its call asked about then already (`Pipeline::take_over`).
+pub const LEASE_SILENT_SECONDS: u64 = RUN_LEASE_SECONDS;
 /// How long a server that is gone stays in the list of servers.
 pub const SERVER_REMEMBERED_SECONDS: u64 = 24 * 60 * 60;
 /// How long it is remembered that an effect was reverted: practically for ever.
@@ -594,6 +597,9 @@ pub const PACKAGE_CHECKS_MAX: usize = 64;
 pub const DEVICE_CLASS_CHARS_MAX: usize = 32;
 /// Members of a space; the next is refused with `invalid_request`.
 pub const SPACE_MEMBERS_MAX: usize = 1_000;
+/// Defaults that a space sets for the inputs of its automations, and bytes of them as JSON; more are refused with `invalid_request`.
+pub const SPACE_DEFAULTS_MAX: usize = 64;
+pub const SPACE_DEFAULTS_BYTES_MAX: usize = 16 * 1024;
 /// Days for which a token with an expiry may be valid; more is refused with `invalid_request`.
 pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 /// Pending calls that end in one transaction when their action's definition changes; the rest end in further transactions.
@@ -662,6 +668,8 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const AUTOMATIONS_MAX: i64 = 100_000;
 /// How long a draft waits for a person to save it; then it is gone.
 pub const DRAFT_SECONDS: u64 = 24 * 60 * 60;
+/// Drafts of one maker in one space; the next is refused with `too_many_drafts` until one is saved, dropped or gone.
+pub const DRAFTS_MAX: i64 = 100;
 /// How long a webhook's earlier token is taken after it was rotated, if that was asked for.
 pub const HOOK_TOKEN_OVERLAP_SECONDS: u64 = 24 * 60 * 60;
 /// Bytes of a request that fires a webhook; a larger one is refused with `body_too_large` before it is read.
@@ -679,7 +687,7 @@ pub const RUN_LEASE_SECONDS: u64 = 9;
 pub const RUN_BEAT_SECONDS: u64 = 3;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
-/// How often a run is freed after its worker had gone; then it is quarantined.
+/// How often the worker of a run goes while it runs; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
 pub const CHAIN_DEPTH_MAX: usize = 10;
@@ -728,6 +736,8 @@ pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
 pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
 /// Inputs that a trigger may map; more are refused with `mapping_too_large`.
 pub const INPUT_MAPPINGS_MAX: usize = 64;
+/// Bytes of JSON that all paths of a trigger's mapping find together; more are refused with `inputs_invalid`, before any of it is copied.
+pub const MAPPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
 pub const METADATA_BYTES_MAX: usize = 4 * 1024;
 pub const METADATA_TAGS_MAX: usize = 20;
@@ -772,6 +782,11 @@ pub const FILTER_REGEXES_MAX: usize = 4;
 pub const FILTER_REGEX_BYTES_MAX: usize = 512;
 /// Bytes that a filter's regex compiles to; a larger one is refused with `filter_too_complex`.
 pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// Places of a filter's regex with its repetitions written out, which a search may all be at for each byte; more are refused with
+/// `filter_too_complex`.
+pub const FILTER_REGEX_PLACES_MAX: usize = 1_000;
+/// Bytes of a text that a filter's regex searches; a match that ends later is not found.
+pub const FILTER_REGEX_SEARCHED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
 pub const FILTER_TEXT_BYTES_MAX: usize = 256;
 /// What a filter costs at most: an operator is 1, `contains` 2, a regex 4, one without a literal 32. A dearer one is refused with `filter_too_complex`.
@@ -779,8 +794,8 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
-/// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
-pub const MATCHER_DELTA_MAX: usize = 256;
+/// Filters that are tried on the latest events at once; the next waits for its turn.
+pub const FILTERS_TRIED_AT_ONCE: usize = 2;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
 pub const CRON_CHARS_MAX: usize = 256;
 /// A schedule that fires more often than this gets a warning.
@@ -812,6 +827,10 @@ pub const TEMPLATE_BRANCHES_MAX: usize = 100;
 /// Bytes of what a template renders, of any string it works on, and of a string it may read; more ends it with `template_output` or
 /// `template_too_large`.
 pub const TEMPLATE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of all texts in the params of one step, once its templates are rendered; more fail the step with `template_output`.
+pub const STEP_PARAMS_BYTES_MAX: usize = 4 * TEMPLATE_OUTPUT_BYTES_MAX;
+/// How long the templates of one dry run of a plan may take together; the steps that are left then say `template_time`.
+pub const DRY_RUN_MS: u64 = 5_000;
 /// Items of a list that a filter takes; more end the template with `template_output`.
 pub const TEMPLATE_LIST_ITEMS_MAX: usize = 10_000;
 /// Instructions that a template may take; then it ends with `template_time`.

@@ -5,11 +5,11 @@ use crate::limits::{EVENT_DAYS, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN, SNAPSHOT
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180.
+/// What is kept for how long. Without a number, calls and runs are kept for ever, events for 7 days, and snapshots for 180.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Days for which ended calls are kept, and with them the index by which their receipts are found.
+    /// Days for which ended calls and runs are kept, and with them the index by which their receipts are found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipts_days: Option<u32>,
     /// Days for which events are kept.
@@ -24,7 +24,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Calls and batches that ended before this time are not kept any longer.
+    /// Calls, batches and runs that ended before this time are not kept any longer.
     pub fn calls_from(&self, now: Timestamp) -> Option<Timestamp> {
         self.receipts_days.map(|days| days_before(now, days))
     }

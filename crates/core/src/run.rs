@@ -1,7 +1,7 @@
 //! Runs: one execution of an automation's plan, step by step.
 
 use crate::automation::TriggerType;
-use crate::invocation::Failure;
+use crate::invocation::{Failure, NOT_KEPT};
 use crate::{ArtifactId, AutomationId, Digest, FiringId, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,6 +119,13 @@ pub struct RunFailure {
     pub step_id: Option<String>,
 }
 
+impl RunFailure {
+    /// Takes out the sentence, which may repeat what the run was given. The code stays.
+    pub fn forget_message(&mut self) {
+        NOT_KEPT.clone_into(&mut self.message);
+    }
+}
+
 /// One execution of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -136,8 +143,12 @@ pub struct Run {
     pub trigger: Option<String>,
     pub trigger_type: TriggerType,
     pub firing: FiringId,
-    /// Checked and complete.
-    pub inputs: Value,
+    /// What its templates read: checked and complete. They are stored sealed, in a column of their own, and absent where the run was not read
+    /// to be worked on, or where its space no longer keeps them.
+    #[serde(skip)]
+    pub inputs: Option<Value>,
+    /// The inputs as people see them: redacted. Null where its space no longer keeps them.
+    pub shown_inputs: Value,
     pub output: Option<Value>,
     pub failure: Option<RunFailure>,
     /// Whether `on_failure` failed too.
@@ -165,11 +176,26 @@ pub struct Run {
     pub chain: Vec<AutomationId>,
     /// The first run of the chain.
     pub root: RunId,
+    /// Who asked for it by name, or for it once more.
+    #[serde(default)]
+    pub asked_by: Option<PrincipalId>,
     /// Who asked for its end.
     pub cancelled_by: Option<PrincipalId>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
+}
+
+impl Run {
+    /// The same without its texts: inputs, output, and why it failed.
+    #[must_use]
+    pub fn without_texts(mut self) -> Self {
+        (self.inputs, self.shown_inputs, self.output) = (None, Value::Null, None);
+        if let Some(failure) = &mut self.failure {
+            failure.forget_message();
+        }
+        self
+    }
 }
 
 /// How a step ended.
@@ -210,6 +236,16 @@ impl StepRecord {
     pub fn without_artifact_output(self) -> Self {
         let output = if self.artifact.is_some() { None } else { self.output };
         Self { output, ..self }
+    }
+
+    /// The same without its texts: its output, and why it failed. The digest of what its call answered is in the call's receipt.
+    #[must_use]
+    pub fn without_texts(mut self) -> Self {
+        self.output = None;
+        if let Some(failure) = &mut self.failure {
+            failure.forget_message();
+        }
+        self
     }
 }
 

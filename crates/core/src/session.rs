@@ -2,6 +2,7 @@
 
 use crate::{AutomationId, InvocationId, Mode, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
@@ -11,7 +12,8 @@ pub struct SessionLabel {
     /// `private_data` or `untrusted_content`.
     pub label: String,
     pub at: Timestamp,
-    pub invocation: InvocationId,
+    /// Absent: what started its run brought it in.
+    pub invocation: Option<InvocationId>,
 }
 
 /// Whether a person sits at the other end; decides how long an approval may take.
@@ -56,6 +58,9 @@ pub struct Session {
     pub title: String,
     pub attendance: Attendance,
     pub automation: Option<AutomationId>,
+    /// The person behind whoever asked for its run by name, if somebody did.
+    #[serde(default)]
+    pub asked_by: Option<UserId>,
     /// The sources it is connected to; absent: all. Any other source does not exist for it.
     pub sources: Option<BTreeSet<SourceId>>,
     pub created_at: Timestamp,
@@ -116,7 +121,7 @@ impl Band {
     }
 }
 
-/// Whether whoever asked, or owns the agent that asked, may also answer.
+/// Whether whoever asked, or owns the agent that asked, or asked for the run that asked, may also answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SelfApproval {
@@ -166,6 +171,9 @@ pub struct Space {
     pub members: Option<BTreeSet<UserId>>,
     /// Whether it only observes: calls that need approval run, and are noted, but those of R4.
     pub observes: bool,
+    /// What its automations are given for an input whose default is `$space_default`, by the name of the input.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, Value>,
     pub created_at: Timestamp,
 }
 
@@ -180,9 +188,10 @@ impl Space {
         self.members.as_ref().is_none_or(|members| person.is_some_and(|person| members.contains(person)))
     }
 
-    /// Whether this person may approve what the owner, or an agent of theirs, asks for.
-    pub fn lets_approve(&self, user: &UserId, owner: Option<&UserId>) -> bool {
-        self.lets_in(Some(user)) && (self.self_approval == SelfApproval::Allowed || owner != Some(user))
+    /// Whether this person may approve what the owner, or an agent of theirs, asks for in this session.
+    pub fn lets_approve(&self, user: &UserId, owner: Option<&UserId>, session: &Session) -> bool {
+        let is_own = owner == Some(user) || session.asked_by.as_ref() == Some(user);
+        self.lets_in(Some(user)) && (self.self_approval == SelfApproval::Allowed || !is_own)
     }
 }
 
@@ -275,6 +284,7 @@ mod tests {
                 keeps: Keeps::default(),
                 members: None,
                 observes: false,
+                defaults: BTreeMap::new(),
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

@@ -90,6 +90,7 @@ fn session(space: u8, sources: Option<&[&str]>) -> Session {
         title: "test".into(),
         attendance: Attendance::Interactive,
         automation: None,
+        asked_by: None,
         sources: sources.map(|names| names.iter().map(|name| SourceId::parse(name).unwrap()).collect()),
         created_at: at,
         ended_at: None,

@@ -145,9 +145,9 @@ pub enum Error {
     TicketInvalid,
     #[error("`{invocation}` was not approved: `{action}` is R4, which is approved by name, one call at a time")]
     NeedsConfirmation { invocation: InvocationId, action: ActionId },
-    #[error("you may not answer `{invocation}`: you requested it or own its agent, and this space refuses self-approval")]
+    #[error("you may not answer `{invocation}`: it is yours, or of a run you asked for, and this space refuses self-approval")]
     SelfApproval { invocation: InvocationId },
-    #[error("you may not release or discard `{invocation}`: you requested it or own its agent, and this space refuses self-approval")]
+    #[error("you may not release or discard `{invocation}`: it is yours, or of a run you asked for, and this space refuses self-approval")]
     OwnQuarantine { invocation: InvocationId },
     #[error("invocation `{invocation}` is `{status}`; only a call in doubt can be settled")]
     NotInDoubt { invocation: InvocationId, status: Status },

@@ -31,6 +31,7 @@ pub use durable::Ladder;
 pub use error::{Conflict, Error, ParamError};
 pub use line::Line;
 pub use pipeline::Pipeline;
+pub use policy::redact_text;
 pub use preview::explain::{Explanation, Question, Would};
 pub use preview::foresee::{Foresight, Held};
 pub use preview::revert::RevertForesight;

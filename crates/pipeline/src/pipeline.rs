@@ -7,8 +7,9 @@ use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::ground::{Ports, Settings, Walk};
 use countersign_core::ledger::Ledger;
-use countersign_core::{BatchId, Invocation, InvocationId, OrgId, Status};
+use countersign_core::{BatchId, Invocation, InvocationId, OrgId, SpaceId, Status};
 use durable::Claims;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The pipeline. Cheap to clone; clones share all state.
@@ -40,6 +41,12 @@ impl Pipeline {
     /// Reads an invocation. While it has not ended, the answer is held back for up to `limit`.
     pub async fn watch(&self, org: &OrgId, invocation: &InvocationId, limit: Duration) -> Result<Invocation, Error> {
         self.walk.wait_until(org, invocation, limit, |status| status.is_final() || status == Status::InDoubt).await
+    }
+
+    /// The inputs of a run as people may see them: without secrets, and without what the space takes out of calls.
+    pub async fn redact_inputs(&self, org: &OrgId, space: &SpaceId, inputs: &Value) -> Value {
+        let (inputs, unreadable) = self.walk.take_out_of_answer(org, space, inputs).await;
+        if unreadable.is_empty() { policy::redact(&inputs).value } else { json!({ "_unreadable": true }) }
     }
 
     /// Counts that somebody referred to an invocation that does not exist in their org.

@@ -10,6 +10,7 @@ pub use identity::{Identity, identity};
 
 use crate::Rules;
 use countersign_core::action::{Effect, Profile, Reversibility};
+use countersign_core::artifact::ArtifactSpec;
 use countersign_core::decision::Lock;
 use countersign_core::ledger::ModeRow;
 use countersign_core::ports::sources::McpServer;
@@ -68,8 +69,8 @@ pub fn structural_body(action: &Action) -> String {
         package_sha256: Option<Digest>,
         #[serde(skip_serializing_if = "Option::is_none")]
         server_sha256: Option<Digest>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        produces_artifacts: bool,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        produces_artifacts: &'a [ArtifactSpec],
     }
     canonical(&Structure {
         id: &action.id,
@@ -85,7 +86,7 @@ pub fn structural_body(action: &Action) -> String {
         profile: action.profile,
         package_sha256: action.package_sha256,
         server_sha256: action.server_sha256,
-        produces_artifacts: action.produces_artifacts,
+        produces_artifacts: &action.produces_artifacts,
     })
 }
 

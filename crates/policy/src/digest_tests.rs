@@ -5,6 +5,7 @@ use crate::digest::{
     Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, server, structural, structural_body, textual, textual_body,
 };
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::artifact::{ArtifactKind, ArtifactSpec};
 use countersign_core::decision::Lock;
 use countersign_core::effect::Scope;
 use countersign_core::ledger::{ModeRow, ModeRows};
@@ -182,7 +183,7 @@ fn words_change_the_text_only_and_what_a_call_does_changes_the_structure() {
         Action { hosts: vec!["example.com".to_owned()], ..before.clone() },
         Action { checks: vec!["read_back".to_owned()], ..before.clone() },
         Action { exempt_from_redaction: vec!["to".to_owned()], ..before.clone() },
-        Action { produces_artifacts: true, ..before.clone() },
+        Action { produces_artifacts: vec![ArtifactSpec::of(ArtifactKind::Image)], ..before.clone() },
     ] {
         assert_ne!(structural(&before), structural(&after), "{after:?}");
         assert_ne!(textual(&before), textual(&after), "{after:?}");

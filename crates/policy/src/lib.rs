@@ -24,7 +24,7 @@ pub mod drift;
 mod words;
 
 pub use cedar::{Policies, PolicyProblem, PolicyTexts};
-pub use decide::{Facts, Rules, asking, decide, is_grantable, is_never_granted, observed};
+pub use decide::{Facts, Rules, asking, decide, inferred, is_grantable, is_never_granted, observed};
 pub use facts::{Approval, CallFacts};
 pub use gate::{denied, gate};
 pub use redact::{Outgoing, Redacted, Redaction, redact, redact_params, redact_text};

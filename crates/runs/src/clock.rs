@@ -3,9 +3,10 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::mend;
 use automation::schedule::{SkipReason, Skipped, StartReason};
 use countersign_core::automation::{FiringReason, Tick, Trigger};
-use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
+use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,7 @@ impl Engine {
         Ok(next.map_or(SLEEP_MAX, |next| Duration::from_millis(next.millis_since(self.now())).clamp(SLEEP_MIN, SLEEP_MAX)))
     }
 
-    async fn handle_schedule(&self, trigger: &Trigger) -> Result<(), Error> {
+    pub(crate) async fn handle_schedule(&self, trigger: &Trigger) -> Result<(), Error> {
         let Some(saved) = self.ledger().find_automation(&trigger.org, &trigger.automation).await? else {
             return Ok(());
         };
@@ -91,6 +92,10 @@ impl Engine {
                 fired.last_fired_at = Some(scheduled_for);
             }
         }
+        let mended = match due.corrected_from {
+            Some(_) => Some(Mended::HighWater),
+            None => due.next_due.filter(|_| trigger.next_due_at.is_none()).map(|_| Mended::NextDue),
+        };
         let passed = PassedTicks {
             org: trigger.org.clone(),
             automation: trigger.automation.clone(),
@@ -99,10 +104,13 @@ impl Engine {
             high_water: due.high_water,
             next_due_at: due.next_due,
             skipped: due.skipped.iter().map(skipped).collect(),
-            is_corrected: due.corrected_from.is_some(),
+            mended,
         };
         // If another server was first, it has said so.
-        self.ledger().pass_ticks(passed).await?;
+        if let (true, Some(mended)) = (self.ledger().pass_ticks(passed).await?, mended) {
+            mend::count(mended.as_str(), 1);
+            self.0.schedule_changed.notify_one();
+        }
         Ok(())
     }
 }

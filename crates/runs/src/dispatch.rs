@@ -11,10 +11,10 @@ use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::Event;
-use countersign_core::ports::runs::{self, Dropped, Fired, Gather, NewFiring, Occasion, Start};
+use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A request to fire a webhook.
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ pub struct Hook {
 pub struct Asked {
     pub org: OrgId,
     pub automation: AutomationId,
+    pub by: Asker,
     pub inputs: Value,
     pub key: Option<(String, Digest)>,
 }
@@ -53,17 +54,14 @@ struct Occurrence<'a> {
     occasion: Occasion,
     reason: FiringReason,
     lineage: Lineage,
-    even_paused: bool,
+    /// A paused automation runs too if somebody asked for it.
+    asked_by: Option<Asker>,
 }
 
 impl Engine {
     /// Fires a webhook. Its sender is told what it came to.
     pub async fn fire_hook(&self, hook: Hook) -> Result<Fired, Error> {
         let saved = self.live(&hook.trigger.org, &hook.trigger.automation).await?;
-        let is_open = hook.trigger.disabled_why.is_some();
-        if saved.status == AutomationStatus::Paused || !hook.trigger.is_enabled && !is_open {
-            return Err(Error::Paused { automation: saved.id });
-        }
         let program = self.program(&saved.org, saved.definition).await?;
         let occurrence = Occurrence {
             saved: &saved,
@@ -74,16 +72,19 @@ impl Engine {
             occasion: hook.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
             reason: FiringReason::OnTime,
             lineage: Lineage { chain: hook.chain, root: None },
-            even_paused: false,
+            asked_by: None,
         };
-        if is_open {
-            self.hand_over(self.refusal(&occurrence, FiringReason::BreakerOpen, hook.trigger.disabled_why.clone())).await?;
-            return Err(Error::Paused { automation: saved.id.clone() });
+        if let Some(reason) = stopped(&saved, &hook.trigger) {
+            let why = hook.trigger.disabled_why.clone().filter(|_| reason == FiringReason::BreakerOpen);
+            let refusal = self.refusal(&occurrence, reason, why);
+            return self.refuse(refusal, Error::Paused { automation: saved.id.clone() }).await;
         }
         let fired = match self.prepare(&occurrence).await? {
             Ok(new) => self.hand_over(new).await?,
-            // Nothing was fired: the sender can mend what it sends.
-            Err(mistakes) => return Err(Error::InputsInvalid { mistakes }),
+            Err(mistakes) => {
+                let refusal = self.refusal(&occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes)));
+                return self.refuse(refusal, Error::InputsInvalid { mistakes }).await;
+            }
         };
         match &fired {
             Fired::New(firing) if firing.reason == FiringReason::RateLimited => {
@@ -106,7 +107,7 @@ impl Engine {
             occasion: asked.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
             reason: FiringReason::Manual,
             lineage: Lineage::default(),
-            even_paused: true,
+            asked_by: Some(asked.by),
         };
         match self.prepare(&occurrence).await? {
             Ok(new) => told(self.hand_over(new).await?, &saved.id),
@@ -114,16 +115,24 @@ impl Engine {
         }
     }
 
-    /// Runs a run once more: all of it on the version that is saved now, or from one of its steps on, with its own version. What came before
-    /// that step is taken from it.
-    pub async fn rerun(&self, run: &Run, steps: &[StepRecord], from_step: Option<&str>, inputs: Option<Value>) -> Result<Fired, Error> {
+    /// Runs a run once more on the version that is saved now: all of it, or from one of its steps on, if its definition is still the saved
+    /// one. What came before that step is taken from it.
+    pub async fn rerun(
+        &self,
+        run: &Run,
+        steps: &[StepRecord],
+        from_step: Option<&str>,
+        inputs: Option<Value>,
+        by: Asker,
+    ) -> Result<Fired, Error> {
         let saved = self.live(&run.org, &run.automation).await?;
-        let (digest, version) = match from_step {
-            Some(_) => (run.definition, run.version),
-            None => (saved.definition, saved.version),
-        };
-        let program = self.program(&run.org, digest).await?;
+        let program = self.program(&run.org, saved.definition).await?;
         let copied = match from_step {
+            // Its results are those of other steps.
+            Some(step) if run.definition != saved.definition => {
+                let why = "the automation has another definition by now, so only all of it can be run again".to_owned();
+                return Err(Error::RerunImpossible { step: step.to_owned(), why });
+            }
             Some(step) => self.copied(run, steps, &program, step).await?,
             None => Vec::new(),
         };
@@ -132,18 +141,17 @@ impl Engine {
             program: &program,
             trigger: None,
             kind: run.trigger_type,
-            payload: inputs.unwrap_or_else(|| run.inputs.clone()),
+            payload: inputs.or_else(|| run.inputs.clone()).ok_or_else(|| Error::InputsInvalid { mistakes: vec![gone()] })?,
             occasion: Occasion::Request,
             reason: FiringReason::Rerun,
             lineage: Lineage { chain: run.chain.iter().take(run.chain.len().saturating_sub(1)).cloned().collect(), root: None },
-            even_paused: true,
+            asked_by: Some(by),
         };
         match self.prepare(&occurrence).await? {
             Ok(mut new) => {
                 if let Some(start) = &mut new.start {
                     start.rerun_of = Some(run.id.clone());
                     start.copied = copied;
-                    (start.definition, start.version) = (digest, version);
                 }
                 told(self.hand_over(new).await?, &saved.id)
             }
@@ -158,6 +166,9 @@ impl Engine {
         let index = plan.iter().position(|step| step.definition.step_id == from).ok_or_else(|| impossible("it is not in the plan"))?;
         if !run.status.is_final() {
             return Err(impossible("the run has not ended"));
+        }
+        if run.inputs.is_none() {
+            return Err(impossible("its space no longer keeps what its steps came to"));
         }
         let at = |index: usize| steps.iter().find(|step| step.phase == Phase::Plan && step.index as usize == index);
         if let Some(invocation) = at(index).and_then(|step| step.invocation.as_ref()) {
@@ -197,7 +208,7 @@ impl Engine {
             occasion: Occasion::Tick(tick),
             reason,
             lineage: Lineage::default(),
-            even_paused: false,
+            asked_by: None,
         };
         let fired = self.hand_over(self.unattended(&occurrence).await?).await?;
         Ok(match fired {
@@ -247,7 +258,7 @@ impl Engine {
             occasion: Occasion::Event(event.id.clone()),
             reason: FiringReason::OnTime,
             lineage,
-            even_paused: false,
+            asked_by: None,
         };
         self.unattended(&occurrence).await
     }
@@ -272,15 +283,17 @@ impl Engine {
         }
         let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
         let creator = format!("user:{}", saved.creator);
+        let space_default = self.ledger().find_space(&saved.org, &saved.space).await?.map(|space| space.defaults).unwrap_or_default();
         let defaults = Defaults {
             last_fired_at: trigger.map_or(saved.created_at, |trigger| trigger.last_fired_at.unwrap_or(trigger.enabled_at)),
             creator: &creator,
-            space_default: &Map::new(),
+            space_default: &space_default,
         };
         let inputs = match inputs::resolve(&program.definition, defined, &occurrence.payload, defaults) {
             Ok(inputs) => inputs,
             Err(mistakes) => return Ok(Err(mistakes)),
         };
+        let shown_inputs = self.0.ports.pipeline.redact_inputs(&saved.org, &saved.space, &inputs).await;
         let execution = &program.definition.execution;
         let now = self.now();
         let start = Start {
@@ -290,6 +303,7 @@ impl Engine {
             definition: saved.definition,
             trigger_type: occurrence.kind,
             inputs,
+            shown_inputs,
             queue: self.queue_of(saved, program).await?,
             concurrency: match execution.concurrency {
                 Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
@@ -307,7 +321,8 @@ impl Engine {
             copied: Vec::new(),
             chain: occurrence.lineage.chain.clone(),
             root: occurrence.lineage.root.clone(),
-            even_paused: occurrence.even_paused,
+            from_outside: is_from_outside(occurrence.kind, &occurrence.payload, &occurrence.lineage),
+            asked_by: occurrence.asked_by.clone(),
         };
         Ok(Ok(NewFiring { start: Some(Box::new(start)), ..self.refusal(occurrence, occurrence.reason, None) }))
     }
@@ -323,6 +338,15 @@ impl Engine {
             reason,
             detail,
             start: None,
+        }
+    }
+
+    /// Records a firing that starts nothing, and tells its sender why. What has the key of an earlier one gets the answer of that one.
+    async fn refuse(&self, refusal: NewFiring, why: Error) -> Result<Fired, Error> {
+        let automation = refusal.automation.clone();
+        match self.hand_over(refusal).await? {
+            Fired::New(_) => Err(why),
+            fired @ (Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation) => told(fired, &automation),
         }
     }
 
@@ -364,6 +388,29 @@ fn rate_of(program: &Program, trigger: Option<&Trigger>) -> Option<Rate> {
     }
 }
 
+/// Why the trigger starts nothing until a person lets it.
+fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
+    match saved.status {
+        AutomationStatus::Paused | AutomationStatus::Archived => Some(FiringReason::Paused),
+        AutomationStatus::Active if trigger.is_enabled => None,
+        AutomationStatus::Active if trigger.disabled_why.is_some() => Some(FiringReason::BreakerOpen),
+        AutomationStatus::Active => Some(FiringReason::Disabled),
+    }
+}
+
+/// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
+fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
+    let is_published = |event: &Value| event.get("source").is_some_and(|source| !source.is_null());
+    match kind {
+        TriggerType::Webhook => true,
+        TriggerType::Event => {
+            let batch = payload.get("events").and_then(Value::as_array);
+            !lineage.chain.is_empty() || is_published(payload) || batch.is_some_and(|batch| batch.iter().any(is_published))
+        }
+        TriggerType::Schedule | TriggerType::Manual => false,
+    }
+}
+
 /// Whether the event of this payload comes once more, under a new id.
 fn is_replayed(payload: &Value) -> bool {
     payload.get("replay_of").is_some()
@@ -394,15 +441,39 @@ fn told(fired: Fired, automation: &AutomationId) -> Result<Fired, Error> {
     }
 }
 
+/// That a run cannot be run again with inputs of which nothing is left.
+fn gone() -> Mistake {
+    Mistake::new("inputs_invalid", "the space of the run no longer keeps its inputs").hint("send them once more")
+}
+
+/// What is wrong with the inputs. Their values are not in it, but the names of members are.
 fn in_words(mistakes: &[Mistake]) -> String {
     let told = mistakes.iter().take(5).map(|mistake| format!("`{}`: {}", mistake.pointer, mistake.message));
-    told.collect::<Vec<_>>().join("; ")
+    pipeline::redact_text(&told.collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use countersign_core::Timestamp;
+
+    #[test]
+    fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {
+        let led = Lineage { chain: vec![AutomationId::new(Timestamp::from_micros(0), [1; 10])], root: None };
+        let (own, published) = (json!({ "source": null, "data": {} }), json!({ "source": "/drive", "data": {} }));
+        let batch = json!({ "events": [own, published] });
+        for (kind, payload, lineage, expected) in [
+            (TriggerType::Manual, &published, &led, false),
+            (TriggerType::Schedule, &json!({}), &Lineage::default(), false),
+            (TriggerType::Webhook, &json!({}), &Lineage::default(), true),
+            (TriggerType::Event, &own, &Lineage::default(), false),
+            (TriggerType::Event, &own, &led, true),
+            (TriggerType::Event, &published, &Lineage::default(), true),
+            (TriggerType::Event, &batch, &Lineage::default(), true),
+        ] {
+            assert_eq!(is_from_outside(kind, payload, lineage), expected, "{kind} {payload}");
+        }
+    }
 
     #[test]
     fn a_run_follows_from_no_run_of_its_own_and_from_no_long_chain() {

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::queues::Queues;
 use automation::template::Renderer;
-use countersign_core::ports::{Artifacts, Automations, Claims, EventBus, EventFeed, Principals, Runs};
+use countersign_core::ports::{Artifacts, Automations, Claims, EventBus, EventFeed, Principals, Rules, Runs};
 use countersign_core::price::Prices;
 use countersign_core::{Clock, Digest, OrgId, Random, Timestamp, random_bytes};
 use parking_lot::Mutex;
@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 const PROGRAMS_MAX: usize = 10_000;
 
 /// Everything that the engine asks of the store.
-pub trait Ledger: Artifacts + Automations + Runs + EventFeed + EventBus + Claims + Principals {}
+pub trait Ledger: Artifacts + Automations + Runs + EventFeed + EventBus + Claims + Principals + Rules {}
 
-impl<T: Artifacts + Automations + Runs + EventFeed + EventBus + Claims + Principals> Ledger for T {}
+impl<T: Artifacts + Automations + Runs + EventFeed + EventBus + Claims + Principals + Rules> Ledger for T {}
 
 /// What the engine stands on.
 pub struct Ports {

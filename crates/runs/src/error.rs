@@ -30,3 +30,10 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] ports::Error),
 }
+
+impl Error {
+    /// Whether the same may go well later without anybody's doing.
+    pub(crate) const fn is_transient(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_transient())
+    }
+}

@@ -2,9 +2,10 @@
 //!
 //! Read in this order: `dispatch` makes a firing of an occurrence, `clock` and `listener` notice occurrences of schedules and events, `gather`
 //! has several events start one run, `again` handles events that a person has replayed, `worker` takes runs that are due and keeps its
-//! leases on them, `walk` takes one run through its steps, and `calling` waits for the call of a step. A step is an invocation like any other:
-//! the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the store, behind the ports
-//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that are steps' own.
+//! leases on them, `walk` takes one run through its steps, `calling` waits for the call of a step, and `mend` moves what is stuck. A step is
+//! an invocation like any other: the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the
+//! store, behind the ports `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that
+//! are steps' own, and `dry_run` says what steps would be called with.
 
 mod again;
 mod backoff;
@@ -12,10 +13,12 @@ mod builtin;
 mod calling;
 mod clock;
 mod dispatch;
+mod dry_run;
 mod engine;
 mod error;
 mod gather;
 mod listener;
+mod mend;
 mod params;
 mod program;
 mod queues;
@@ -26,6 +29,7 @@ mod worker;
 
 pub use builtin::{BUILTIN, Builtin};
 pub use dispatch::{Asked, Hook};
+pub use dry_run::{Known, Rendered};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;
 pub use listener::told;

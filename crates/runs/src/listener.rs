@@ -1,6 +1,9 @@
 //! Listens to an org's events, in order: fires the event triggers whose filters match, and wakes runs whose call has ended. An event is
 //! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
 //! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
+//!
+//! Events are read without claims, because that costs nothing for those that concern no automation. Where one cannot be handled, they are
+//! claimed instead: it comes again later, becomes a dead letter in the end, and the others do not wait for it.
 
 use crate::again::Wanted;
 use crate::dispatch::Lineage;
@@ -9,10 +12,11 @@ use crate::error::Error;
 use automation::definition::Kind;
 use automation::filter::Filter;
 use automation::matcher::{self, Matcher};
-use countersign_core::limits::DUE_RUNS_MAX;
-use countersign_core::ports::bus::{GroupName, NewGroup, Start, Subscribed};
+use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX};
+use countersign_core::ports::automations::EventTrigger;
+use countersign_core::ports::bus::{Claimed, GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
-use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
+use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -37,14 +41,19 @@ const ORGS_EVERY: Duration = Duration::from_secs(2);
 
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// What tells that a breaker has disabled a trigger.
+const TRIGGER_DISABLED: &str = "automation.trigger_disabled";
+
 /// Names one event trigger.
 type Key = (AutomationId, String);
 
 /// The event triggers of an org, ready to be matched.
 pub(crate) struct Triggers {
     matcher: Matcher<Key>,
-    /// When the automations last changed that it was made from.
-    of: Option<Timestamp>,
+    /// What it was made from.
+    listed: Vec<EventTrigger>,
+    /// The version of the org's rules as of which that is known. Whatever a person does to an automation gives them a new one.
+    of: Option<i64>,
 }
 
 impl Engine {
@@ -75,27 +84,59 @@ impl Engine {
                 Ok(()) => {}
                 Err(error) => tracing::warn!(%org, %error, "events could not be handled; they are tried again"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(TRY_AGAIN) => {}
-                () = stop.cancelled() => {}
-            }
+            pause(&stop).await;
         }
     }
 
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
-        let mut triggers = Triggers { matcher: Matcher::default(), of: None };
+        let mut triggers = Triggers { matcher: Matcher::of([]), listed: Vec::new(), of: None };
         let mut heeded = 0;
         while !stop.is_cancelled() {
-            let from = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
-                Subscribed::Made(group) | Subscribed::There(group) => group.cursor - 1,
+            let found = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
+                Subscribed::Made(found) | Subscribed::There(found) => found,
                 Subscribed::TooMany => {
                     tracing::warn!(%org, "the org has as many consumer groups as it may have: no event fires an automation");
                     return Ok(());
                 }
             };
-            self.listen_from(org, &group, from, &mut triggers, &mut heeded, stop).await?;
+            if found.in_flight > 0 {
+                self.handle_claimed(org, &group, &mut triggers, stop).await?;
+            } else {
+                self.listen_from(org, &group, found.cursor - 1, &mut triggers, &mut heeded, stop).await?;
+            }
         }
+        Ok(())
+    }
+
+    /// Claims some events and handles them. What cannot be handled is given back, and becomes a dead letter once it was delivered as often as
+    /// the group allows.
+    async fn handle_claimed(&self, org: &OrgId, group: &GroupName, triggers: &mut Triggers, stop: &CancellationToken) -> Result<(), Error> {
+        if self.ledger().is_shared() && !self.ledger().hold_group(org, group).await? {
+            pause(stop).await;
+            return Ok(());
+        }
+        self.slow_down(stop).await?;
+        // Read first: what is committed after it ends the wait.
+        let newest = self.ledger().newest_event(org).await?;
+        let claimed = self.ledger().claim_events(org, group, EVENTS_PER_CLAIM_MAX).await?.unwrap_or_default();
+        if claimed.is_empty() {
+            self.wait_for_more(org, newest, true, stop).await;
+            return Ok(());
+        }
+        self.follow_changes(org, triggers).await?;
+        let mut done = Vec::new();
+        for Claimed { event, claim, delivery, .. } in claimed {
+            match self.handle(org, triggers, &event).await {
+                Ok(_) => done.push(claim),
+                Err(error) => {
+                    tracing::warn!(%org, event = event.seq, delivery, %error, "an event could not be handled; it is given back");
+                    let delay_seconds = 1_u64 << delivery.min(10);
+                    self.ledger().nack_events(org, group, vec![claim], delay_seconds, problem(&error)).await?;
+                }
+            }
+        }
+        self.ledger().ack_events(org, group, done).await?;
         Ok(())
     }
 
@@ -145,7 +186,16 @@ impl Engine {
                     *heeded = event.seq;
                     return Ok(());
                 }
-                has_fired |= self.handle(org, triggers, event).await?;
+                match self.handle(org, triggers, event).await {
+                    Ok(fired) => has_fired |= fired,
+                    // The store is away, which is not the doing of the event.
+                    Err(error) if error.is_transient() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%org, event = event.seq, %error, "an event could not be handled; it is claimed, and tried again");
+                        self.ledger().pass_events(org, group, saved, after).await?;
+                        return self.handle_claimed(org, group, triggers, stop).await;
+                    }
+                }
                 after = event.seq;
             }
             let is_quiet = is_idle && saved_at.elapsed() >= SAVED_EVERY;
@@ -178,46 +228,58 @@ impl Engine {
         let due = self.ledger().count_due_runs(DUE_RUNS_MAX + 1).await?;
         metrics::gauge!("countersign_runs_due").set(f64::from(due));
         if due > DUE_RUNS_MAX {
-            tokio::select! {
-                () = tokio::time::sleep(TRY_AGAIN) => {}
-                () = stop.cancelled() => {}
-            }
+            pause(stop).await;
         }
         Ok(())
     }
 
-    /// Reads the event triggers anew if an automation has changed. What was saved before an event was published is seen here: both are
-    /// in the same order for everybody.
+    /// Reads the event triggers anew if a rule has changed, and indexes them if they are others than before. What was saved before an event was
+    /// published is seen here: both are in the same order for everybody.
     async fn follow_changes(&self, org: &OrgId, triggers: &mut Triggers) -> Result<(), Error> {
-        let changed_at = self.ledger().automations_changed_at(org).await?;
-        if triggers.of == changed_at {
+        let version = self.ledger().rules_version_anew(org).await?;
+        if triggers.of == Some(version) {
             return Ok(());
         }
-        let matcher = Matcher::default();
-        for listed in self.ledger().list_event_triggers(org).await? {
-            let program = match self.program(org, listed.definition).await {
-                Ok(program) => program,
-                Err(error @ Error::Unreadable { .. }) => {
-                    tracing::error!(automation = %listed.automation, %error, "its event triggers do not fire");
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let Some(Kind::Event(event)) = program.definition.trigger(&listed.trigger).map(|trigger| &trigger.kind) else { continue };
-            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
-            matcher.insert((listed.automation, listed.trigger), Some(listed.space.as_str()), &event.event_type, filter);
+        let listed = self.ledger().list_event_triggers(org).await?;
+        if listed != triggers.listed {
+            triggers.matcher = self.index(org, &listed).await?;
+            triggers.listed = listed;
         }
-        *triggers = Triggers { matcher, of: changed_at };
+        triggers.of = Some(version);
         self.automations_changed();
         Ok(())
     }
 
+    async fn index(&self, org: &OrgId, listed: &[EventTrigger]) -> Result<Matcher<Key>, Error> {
+        let mut filters = Vec::with_capacity(listed.len());
+        for EventTrigger { automation, space, trigger, definition } in listed {
+            let program = match self.program(org, *definition).await {
+                Ok(program) => program,
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => {
+                    tracing::error!(%automation, %error, "its event triggers do not fire");
+                    continue;
+                }
+            };
+            let Some(Kind::Event(event)) = program.definition.trigger(trigger).map(|trigger| &trigger.kind) else { continue };
+            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
+            filters.push(((automation.clone(), trigger.clone()), space, event.event_type.clone(), filter));
+        }
+        Ok(Matcher::of(
+            filters.iter().map(|(key, space, event_type, filter)| (key.clone(), Some(space.as_str()), event_type.as_str(), filter)),
+        ))
+    }
+
     /// Returns whether something was fired or woken.
-    async fn handle(&self, org: &OrgId, triggers: &Triggers, event: &Event) -> Result<bool, Error> {
+    async fn handle(&self, org: &OrgId, triggers: &mut Triggers, event: &Event) -> Result<bool, Error> {
         let mut has_fired = self.wake_waiting(org, event).await?;
         if event.name == "automation.run.started" {
             // Perhaps on another server.
             self.0.run_due.notify_waiters();
+        }
+        if event.name == TRIGGER_DISABLED {
+            // A breaker is no person: the rules got no new version by it.
+            triggers.of = None;
         }
         if let Some(Wanted::Anew { from }) = Wanted::of(event) {
             self.replay_anew(org, triggers, from, event).await?;
@@ -258,12 +320,14 @@ impl Engine {
         Ok(is_woken)
     }
 
-    /// The automations that led to the event: as its row says, or those of the run whose call it is about.
+    /// The automations that led to the event: as its row says, or those of the run whose call it is about. SECURITY: of an event that somebody
+    /// else published, its data says nothing of that: it could name any run.
     pub(crate) async fn lineage_of(&self, org: &OrgId, event: &Event, value: &Value) -> Result<Lineage, Error> {
         if !event.cause.is_nobody() {
             return Ok(Lineage { chain: event.cause.chain.clone(), root: event.cause.root_run_id.clone() });
         }
-        let traced = value.pointer("/data/trace_id").and_then(Value::as_str).and_then(|trace| RunId::parse(trace).ok());
+        let ours = Some(value).filter(|_| event.origin.is_none());
+        let traced = ours.and_then(|value| value.pointer("/data/trace_id")?.as_str()).and_then(|trace| RunId::parse(trace).ok());
         let run = match traced {
             Some(run) => self.ledger().find_run(org, &run).await?,
             None => None,
@@ -272,10 +336,36 @@ impl Engine {
     }
 }
 
-/// The event as filters and mappings see it.
+async fn pause(stop: &CancellationToken) {
+    tokio::select! {
+        () = tokio::time::sleep(TRY_AGAIN) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// What a dead letter says of an error. What the store holds is nobody's business but the operator's.
+fn problem(error: &Error) -> String {
+    match error {
+        Error::Store(_) => "the server could not read or write what it needs for it; its log says more".to_owned(),
+        Error::UnknownAutomation { .. }
+        | Error::Archived { .. }
+        | Error::Paused { .. }
+        | Error::UnknownTrigger { .. }
+        | Error::InputsInvalid { .. }
+        | Error::KeyReused { .. }
+        | Error::RateLimited { .. }
+        | Error::RerunInDoubt { .. }
+        | Error::RerunImpossible { .. }
+        | Error::Unreadable { .. } => error.to_string(),
+    }
+}
+
+/// The event as filters and mappings see it. SECURITY: it fires the automations of its space, so the data of an event that somebody else
+/// published does not say which one that is: whether its publisher may is asked for `spaceid` alone.
 pub fn told(event: &Event) -> Value {
     let data: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
-    let space = event.space.as_ref().map(|space| json!(space)).or_else(|| data.get("space_id").cloned());
+    let of_data = || data.get("space_id").filter(|_| event.origin.is_none()).cloned();
+    let space = event.space.as_ref().map(|space| json!(space)).or_else(of_data);
     let mut told = json!({
         "id": event.origin.as_ref().map_or(event.id.as_str(), |origin| origin.id.as_str()),
         "type": event.name,

@@ -1,9 +1,12 @@
 //! The params of a step: JSON whose texts may be templates.
 
 use automation::Mistake;
-use automation::template::{self, Context, Names, RenderError, Renderer, Template};
+use automation::template::{self, Context, Names, Reason, RenderError, Renderer, Template};
 use countersign_core::Future;
+use countersign_core::call::Label;
+use countersign_core::limits::{PROVENANCE_MAX, STEP_PARAMS_BYTES_MAX};
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The config of a step with its templates read.
 #[derive(Debug)]
@@ -24,7 +27,57 @@ impl Params {
 
     /// `schema` is the schema of the params; it says which leaves may be texts.
     pub(crate) async fn render(&self, renderer: &Renderer, context: &Context, schema: Option<&Value>) -> Result<Value, RenderError> {
-        object(&self.0, renderer, context, schema).await.map(Value::Object)
+        let mut left = STEP_PARAMS_BYTES_MAX;
+        object(&self.0, renderer, context, schema, &mut left).await.map(Value::Object)
+    }
+
+    /// The members of the context that its templates read.
+    pub(crate) fn reads(&self) -> BTreeSet<String> {
+        let mut reads = BTreeSet::new();
+        self.0.iter().for_each(|(_, leaf)| leaf.reads(&mut reads));
+        reads
+    }
+}
+
+impl Leaf {
+    fn reads(&self, reads: &mut BTreeSet<String>) {
+        match self {
+            Self::Plain(_) => {}
+            Self::Template(template) => reads.extend(template.reads().iter().cloned()),
+            Self::List(items) => items.iter().for_each(|item| item.reads(reads)),
+            Self::Object(members) => members.iter().for_each(|(_, leaf)| leaf.reads(reads)),
+        }
+    }
+
+    /// Where the rendered params come from, by JSON pointer. `of` says it of a member of the context. What a person wrote has no label.
+    pub(crate) fn provenance(&self, of: &dyn Fn(&str) -> Label) -> BTreeMap<String, Label> {
+        let mut labels = BTreeMap::new();
+        label_members(&self.0, "", of, &mut labels);
+        // A call says so much and no more.
+        match labels.values().max().copied() {
+            Some(strictest) if labels.len() > PROVENANCE_MAX => BTreeMap::from([(String::new(), strictest)]),
+            Some(_) | None => labels,
+        }
+    }
+}
+
+fn label_members(members: &[(String, Leaf)], place: &str, of: &dyn Fn(&str) -> Label, labels: &mut BTreeMap<String, Label>) {
+    for (name, leaf) in members {
+        label(leaf, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")), of, labels);
+    }
+}
+
+fn label(leaf: &Leaf, place: String, of: &dyn Fn(&str) -> Label, labels: &mut BTreeMap<String, Label>) {
+    match leaf {
+        Leaf::Plain(_) => {}
+        Leaf::Template(template) => {
+            let strictest = template.reads().iter().map(|name| of(name)).max();
+            if let Some(label) = strictest.filter(|label| *label > Label::User) {
+                labels.insert(place, label);
+            }
+        }
+        Leaf::List(items) => items.iter().enumerate().for_each(|(index, item)| label(item, format!("{place}/{index}"), of, labels)),
+        Leaf::Object(members) => label_members(members, &place, of, labels),
     }
 }
 
@@ -46,11 +99,12 @@ async fn object(
     renderer: &Renderer,
     context: &Context,
     schema: Option<&Value>,
+    left: &mut usize,
 ) -> Result<Map<String, Value>, RenderError> {
     let mut rendered = Map::new();
     for (name, leaf) in members {
         let schema = below(schema, |schema| schema.get("properties")?.get(name));
-        rendered.insert(name.clone(), value(leaf, renderer, context, schema).await?);
+        rendered.insert(name.clone(), value(leaf, renderer, context, schema, left).await?);
     }
     Ok(rendered)
 }
@@ -60,22 +114,39 @@ fn value<'a>(
     renderer: &'a Renderer,
     context: &'a Context,
     schema: Option<&'a Value>,
+    left: &'a mut usize,
 ) -> Future<'a, Result<Value, RenderError>> {
     Box::pin(async move {
         match leaf {
             Leaf::Plain(value) => Ok(value.clone()),
-            Leaf::Template(template) => renderer.render_value(template, context, is_text(schema)).await,
+            Leaf::Template(template) => {
+                // Many trivial templates in a row would keep their thread to themselves.
+                tokio::task::coop::consume_budget().await;
+                let rendered = renderer.render_value(template, context, is_text(schema)).await?;
+                *left = left.checked_sub(bytes(&rendered)).ok_or_else(too_large)?;
+                Ok(rendered)
+            }
             Leaf::List(items) => {
                 let schema = below(schema, |schema| schema.get("items"));
                 let mut rendered = Vec::with_capacity(items.len());
                 for item in items {
-                    rendered.push(value(item, renderer, context, schema).await?);
+                    rendered.push(value(item, renderer, context, schema, left).await?);
                 }
                 Ok(Value::Array(rendered))
             }
-            Leaf::Object(members) => object(members, renderer, context, schema).await.map(Value::Object),
+            Leaf::Object(members) => object(members, renderer, context, schema, left).await.map(Value::Object),
         }
     })
+}
+
+/// How large a rendered leaf is: a text by itself, anything else as JSON.
+fn bytes(value: &Value) -> usize {
+    value.as_str().map_or_else(|| value.to_string().len(), str::len)
+}
+
+/// SECURITY: each template may read the same large value, so that few words could fill the memory.
+fn too_large() -> RenderError {
+    RenderError::new(Reason::Output, format!("the params of the step have more than {STEP_PARAMS_BYTES_MAX} bytes"))
 }
 
 /// The schema of a part. Below what may be anything, anything may stand.
@@ -107,6 +178,7 @@ fn is_open(schema: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     #[test]
@@ -125,6 +197,52 @@ mod tests {
             assert_eq!(is_text(Some(&schema)), expected, "{schema}");
         }
         assert!(is_text(None));
+    }
+
+    /// No template of these tests needs a worker.
+    struct Nobody;
+
+    impl template::Workers for Nobody {
+        fn ask(&self, request: String) -> Future<'_, Result<String, RenderError>> {
+            unreachable!("{request}")
+        }
+    }
+
+    #[test]
+    fn one_large_value_fills_no_memory_however_often_it_is_read() {
+        let text = "x".repeat(STEP_PARAMS_BYTES_MAX / 8);
+        let context = Context::new([("inputs".to_owned(), json!({ "text": text, "list": [text] }))]).unwrap();
+        let rendered = |leaf: &str, times: usize| {
+            let config = json!({ "deep": { "all": vec![leaf; times] } }).as_object().cloned().unwrap();
+            let params = Params::of(&config, &Names::default()).unwrap();
+            assert_eq!(params.reads(), BTreeSet::from(["inputs".to_owned()]));
+            params.render(&Renderer::new(std::sync::Arc::new(Nobody)), &context, Some(&json!(true))).now_or_never().unwrap()
+        };
+        for (leaf, most) in [("{{ inputs.text }}", 8), ("{{ inputs.list }}", 7)] {
+            assert!(rendered(leaf, most).is_ok(), "{leaf}");
+            assert_eq!(rendered(leaf, most + 1).unwrap_err().reason, Reason::Output, "{leaf}");
+        }
+    }
+
+    #[test]
+    fn a_param_comes_from_the_least_trusted_of_what_its_template_reads() {
+        let names = Names { outputs: ["found".to_owned()].into(), ..Names::default() };
+        let of = |name: &str| match name {
+            "run" => Label::User,
+            "inputs" => Label::Web,
+            _ => Label::ActionOutput,
+        };
+        let provenance = |config: Value| {
+            let told = Params::of(config.as_object().unwrap(), &names).unwrap().provenance(&of);
+            told.into_iter().map(|(place, label)| (place, label.as_str())).collect::<Vec<_>>()
+        };
+        let config =
+            json!({ "written": "{{ run.id }}", "to/from": ["plain", "{{ found.who }}"], "url": { "of": "{{ found.a }}{{ inputs.b }}" } });
+        assert_eq!(provenance(config), [("/to~1from/1".to_owned(), "action_output"), ("/url/of".to_owned(), "web")]);
+        let mut many: Vec<_> = (0..PROVENANCE_MAX).map(|_| json!("{{ found.a }}")).collect();
+        assert_eq!(provenance(json!({ "list": many })).len(), PROVENANCE_MAX);
+        many.push(json!("{{ inputs.a }}"));
+        assert_eq!(provenance(json!({ "list": many })), [(String::new(), "web")], "more than can be said one by one");
     }
 
     #[test]

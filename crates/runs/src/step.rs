@@ -1,17 +1,20 @@
 //! One step: whether it runs, with which params, and what its call came to.
 
 use crate::backoff;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
-use crate::walk::Walk;
+use crate::walk::{TIMED_OUT, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::artifact::{ArtifactRetention, Visibility};
+use countersign_core::automation::TriggerType;
+use countersign_core::call::Label;
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, Status, Timestamp, source};
+use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
 use pipeline::{Made, Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +22,9 @@ use std::time::Duration;
 
 /// The code of a step whose next attempt would come after its run has to have ended.
 const TOO_LATE: &str = "retry_after_exceeds_deadline";
+
+/// The code of a call whose source did not answer in time.
+const SOURCE_TIMED_OUT: &str = "source_timed_out";
 
 /// How soon a step is looked at again that cannot go on because something is away.
 const SOON: Duration = Duration::from_secs(1);
@@ -46,6 +52,14 @@ struct End {
     failure: Option<Failure>,
 }
 
+impl Engine {
+    /// The schema of the action's params as it is now; which leaves are texts depends on it.
+    pub(crate) async fn params_schema(&self, org: &OrgId, step: &StepProgram) -> Option<Value> {
+        let action = self.0.ports.pipeline.catalogue().find_listed(org, &step.definition.action).await?;
+        Some(action.params_schema.clone())
+    }
+}
+
 impl Walk {
     pub(crate) async fn take_step(&mut self, step: &StepProgram) -> Result<Stepped, Error> {
         let started_at = self.engine.now();
@@ -56,10 +70,12 @@ impl Walk {
                 Ok(Some(params)) => self.call(step, params).await?,
                 Ok(None) => Ok(End { status: StepStatus::Skipped, invocation: None, output: None, failure: None }),
                 Err(error) if error.is_transient() => return Ok(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON))),
-                Err(error) => Ok(End::failed(None, error.code(), error.to_string())),
+                // It may quote what the template was given.
+                Err(error) => Ok(End::failed(None, error.code(), pipeline::redact_text(&error.to_string()))),
             },
         };
         let end = match taken {
+            Ok(end) if self.time_left_ms() == 0 => end.cut_off(),
             Ok(end) => end,
             Err(waits) => return Ok(waits),
         };
@@ -102,16 +118,12 @@ impl Walk {
         {
             return Ok(None);
         }
-        let schema = self.params_schema(step).await;
+        let schema = self.engine.params_schema(&self.run.org, step).await;
         step.params.render(renderer, &context, schema.as_ref()).await.map(Some)
     }
 
     fn context(&self) -> Result<Context, RenderError> {
-        let failure = self.run.failure.as_ref().filter(|_| self.run.phase == Phase::OnFailure).map(|failure| template::Failure {
-            step_id: failure.step_id.clone().unwrap_or_default(),
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-        });
+        let failure = self.run.failure.as_ref().filter(|_| self.run.phase == Phase::OnFailure).map(template::Failure::from);
         let run = template::Run {
             id: self.run.id.to_string(),
             started_at: self.run.started_at.unwrap_or(self.run.created_at),
@@ -121,20 +133,19 @@ impl Walk {
             trigger_type: self.run.trigger_type.to_string(),
             trigger_id: self.run.trigger.clone(),
             space_id: Some(self.run.space.to_string()),
-            creator_id: format!("user:{}", self.automation.creator),
-            attempt: 1,
+            creator_id: self.principal.owner.as_ref().map(|owner| format!("user:{owner}")).unwrap_or_default(),
+            attempt: self.run.attempts.saturating_add(1),
             failure,
         };
-        template::build_run_context(&run, self.run.inputs.clone(), self.outputs.clone())
-    }
-
-    /// The schema of the action's params as it is now; which leaves are texts depends on it.
-    async fn params_schema(&self, step: &StepProgram) -> Option<Value> {
-        let action = self.engine.0.ports.pipeline.catalogue().find_listed(&self.run.org, &step.definition.action).await?;
-        Some(action.params_schema.clone())
+        template::build_run_context(&run, self.run.inputs.clone().unwrap_or_default(), self.outputs.clone())
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
+        if self.run.recoveries > 0
+            && let Err(error) = self.take_over(step).await
+        {
+            return self.wait_or_fail(step, error);
+        }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
         match self.reserve(step, &params).await? {
@@ -146,6 +157,7 @@ impl Walk {
             Reserved::Lost => return Ok(Err(Stepped::Waits(self.again(WaitingFor::Reconcile, SOON)))),
         }
         let mut call = Call::new(params);
+        call.provenance = step.params.provenance(&|member| self.label_of(member));
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
         // The attempts of the pipeline are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
@@ -167,6 +179,33 @@ impl Walk {
         match self.make(request, entry).await {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
+        }
+    }
+
+    /// Settles the call that an earlier worker of this run may have begun, once that worker's server is silent. Otherwise the run would have
+    /// to wait until it is gone.
+    async fn take_over(&self, step: &StepProgram) -> Result<(), pipeline::Error> {
+        let pipeline = &self.engine.0.ports.pipeline;
+        let action = step.definition.action.as_str();
+        let Some(begun) = pipeline.begun_under(&self.run.org, &self.run.space, action, &self.key(step)).await? else {
+            return Ok(());
+        };
+        for _ in 0..=LEASE_SILENT_SECONDS {
+            if !pipeline.take_over(&self.run.org, &begun).await? {
+                return Ok(());
+            }
+            pipeline.watch(&self.run.org, &begun, SOON).await?;
+        }
+        Ok(())
+    }
+
+    /// Where a member of the context comes from: inputs from whoever started the run, everything but `run` from earlier steps, and in what
+    /// follows a failure `run` too, because it tells what a step said of it.
+    fn label_of(&self, member: &str) -> Label {
+        match (member, self.run.trigger_type, self.run.phase) {
+            ("inputs", TriggerType::Webhook | TriggerType::Event, _) => Label::Web,
+            ("inputs", TriggerType::Schedule | TriggerType::Manual, _) | ("run", _, Phase::Plan) => Label::User,
+            (_, _, Phase::Plan | Phase::OnFailure) => Label::ActionOutput,
         }
     }
 
@@ -323,6 +362,14 @@ impl Walk {
 impl End {
     fn failed(invocation: Option<InvocationId>, code: &str, message: String) -> Self {
         Self { status: StepStatus::Failed, invocation, output: None, failure: Some(Failure { code: code.to_owned(), message }) }
+    }
+
+    /// The same, of a run that has no time left. A call that was given what was left of it, and did not answer, was not too slow by itself.
+    fn cut_off(self) -> Self {
+        if self.failure.as_ref().is_none_or(|failure| failure.code != SOURCE_TIMED_OUT) {
+            return self;
+        }
+        Self::failed(self.invocation, TIMED_OUT, "the run took longer than it may".to_owned())
     }
 }
 

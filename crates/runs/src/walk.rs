@@ -19,7 +19,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The code of a run that took longer than it may.
-const TIMED_OUT: &str = "timed_out";
+pub(crate) const TIMED_OUT: &str = "timed_out";
+
+/// The code of a run for which nobody may act any more, and what it says.
+const CREATOR_INACTIVE: &str = "creator_inactive";
+const NOBODY: &str = "whoever saved the automation may no longer act, or it is archived";
 
 /// How soon a run is looked at again that could not go on because something is away.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -107,16 +111,14 @@ impl Engine {
         };
         let found = self.ledger().find_automation(&lease.org, &run.automation).await?;
         let automation = found.ok_or_else(|| Error::UnknownAutomation { automation: run.automation.clone() })?;
-        let acts_as = PrincipalId::Automation(automation.id.clone());
-        let principal = self.ledger().find_principal(&lease.org, &acts_as).await?;
+        let principal = self.acting(&run).await?;
         let program = self.program(&lease.org, run.definition).await;
         let steps = self.ledger().list_steps(&lease.org, &lease.run).await?;
         run.started_at.get_or_insert_with(|| self.now());
         let (principal, program) = match (principal, program) {
             (Some(principal), Ok(program)) => (principal, program),
             (None, _) => {
-                let why = "whoever saved the automation may no longer act, or it is archived";
-                self.end_at_once(lease, run, "creator_inactive", why).await?;
+                self.end_at_once(lease, run, CREATOR_INACTIVE, NOBODY).await?;
                 return Ok(None);
             }
             (_, Err(Error::Unreadable { message, .. })) => {
@@ -153,8 +155,14 @@ impl Engine {
         Ok(Some(walk))
     }
 
+    /// The automation as it acts in this run: for whoever saved its version, as long as they may act.
+    async fn acting(&self, run: &Run) -> Result<Option<Principal>, Error> {
+        let acts_as = PrincipalId::Automation(run.automation.clone());
+        Ok(self.ledger().find_principal_in(&run.org, &acts_as, &run.session).await?)
+    }
+
     /// The output of a step that is an artifact; `None` if it is gone.
-    async fn read_output(&self, run: &Run, artifact: &ArtifactId) -> Result<Option<Value>, Error> {
+    pub(crate) async fn read_output(&self, run: &Run, artifact: &ArtifactId) -> Result<Option<Value>, Error> {
         let Some(found) = self.ledger().find_artifact(&run.org, artifact).await? else { return Ok(None) };
         // A person took it away from everybody.
         if found.quarantined_at.is_some() {
@@ -196,6 +204,14 @@ impl Walk {
             }
             if signals.0.stop.is_cancelled() {
                 return self.park(Some(self.engine.now())).await;
+            }
+            match self.engine.acting(&self.run).await? {
+                Some(principal) => self.principal = principal,
+                None => {
+                    // What follows a failure would act for them too: it is not begun.
+                    self.fail(&step.definition.step_id, Failure { code: CREATOR_INACTIVE.to_owned(), message: NOBODY.to_owned() });
+                    return self.end().await;
+                }
             }
             let stepped = tokio::select! {
                 biased;

@@ -24,8 +24,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// How often runs of workers that are gone are looked for.
 const FREE_EVERY: Duration = Duration::from_millis(500);
 
-/// How often runs are looked for that nobody woke.
-const FORGOTTEN_EVERY: Duration = Duration::from_secs(30);
+/// How often is looked for what has to be mended.
+const MEND_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a worker that stops waits for its steps.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -124,7 +124,7 @@ impl Engine {
             }
             let asked_at = Instant::now();
             // A store that does not answer must not keep us from dropping what we no longer hold.
-            match timeout(Duration::from_secs(RUN_BEAT_SECONDS), self.ledger().keep_leases(leases.clone())).await {
+            match timeout(held.for_sure(), self.ledger().keep_leases(leases.clone())).await {
                 Ok(Ok(kept)) => held.keep(&leases, &kept, asked_at),
                 Ok(Err(error)) => tracing::warn!(%error, "leases on runs could not be renewed; they are tried again"),
                 Err(_) => tracing::warn!("leases on runs could not be renewed in time; they are tried again"),
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     async fn free_lost(self, stop: CancellationToken) {
-        let mut forgotten_at = Instant::now();
+        let mut mended_at = Instant::now();
         while !stop.is_cancelled() {
             tokio::select! {
                 () = sleep(FREE_EVERY) => {}
@@ -149,16 +149,10 @@ impl Engine {
                 }
                 Err(error) => tracing::debug!(%error, "runs of workers that are gone are looked for again"),
             }
-            if forgotten_at.elapsed() >= FORGOTTEN_EVERY {
-                forgotten_at = Instant::now();
-                match self.ledger().wake_forgotten_runs().await {
-                    Ok(0) => {}
-                    Ok(woken) => {
-                        metrics::counter!("countersign_runs_forgotten_total").increment(woken);
-                        tracing::warn!(woken, "runs whose call had ended were not woken; they are now");
-                        self.0.run_due.notify_waiters();
-                    }
-                    Err(error) => tracing::debug!(%error, "runs that nobody woke are looked for again"),
+            if mended_at.elapsed() >= MEND_EVERY {
+                mended_at = Instant::now();
+                if let Err(error) = self.mend().await {
+                    tracing::debug!(%error, "what has to be mended is looked for again");
                 }
             }
         }
@@ -202,6 +196,13 @@ impl Held {
 
     fn leases(&self) -> Vec<Lease> {
         self.0.lock().values().map(|holding| holding.lease.clone()).collect()
+    }
+
+    /// How long every lease holds for sure, and no longer than to the next beat.
+    fn for_sure(&self) -> Duration {
+        let first = self.0.lock().values().map(|holding| holding.until).min();
+        let beat = Duration::from_secs(RUN_BEAT_SECONDS);
+        first.map_or(beat, |first| first.saturating_duration_since(Instant::now()).min(beat))
     }
 
     /// Those that were not kept are lost, and those that are to be cancelled hear of it.
@@ -257,6 +258,9 @@ mod tests {
         held.add(lease(2), Signals::new(CancellationToken::new()), Instant::now());
         held.drop_expired();
         assert_eq!(held.leases(), [lease(2)]);
+        assert_eq!(held.for_sure(), Duration::from_secs(RUN_BEAT_SECONDS), "a store that hangs is asked again at the next beat");
+        held.add(lease(3), Signals::new(CancellationToken::new()), long_ago);
+        assert_eq!(held.for_sure(), Duration::ZERO, "it is not waited for beyond the end of a lease");
     }
 
     #[test]

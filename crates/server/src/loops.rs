@@ -115,14 +115,14 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
 async fn forget_what_is_old(store: &Store, org: &OrgId) {
     match store.forget_old(org).await {
         Ok(forgotten) if forgotten == Forgotten::default() => {}
-        Ok(Forgotten { invocations, batches, events }) => {
-            tracing::info!(%org, invocations, batches, events, "what is kept no longer was removed");
+        Ok(Forgotten { invocations, batches, runs, events }) => {
+            tracing::info!(%org, invocations, batches, runs, events, "what is kept no longer was removed");
         }
         Err(error) => tracing::warn!(%error, "what is kept no longer could not be removed; it is tried again"),
     }
     match store.digest_ended(org).await {
         Ok(0) => {}
-        Ok(changed) => tracing::info!(%org, changed, "texts of ended calls and batches were replaced by digests"),
+        Ok(changed) => tracing::info!(%org, changed, "texts of ended calls, batches and runs were replaced by digests"),
         Err(error) => tracing::warn!(%error, "texts of ended calls could not be replaced by digests; it is tried again"),
     }
 }

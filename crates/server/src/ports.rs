@@ -68,7 +68,11 @@ pub(crate) fn allow_open_files() {
     }
 }
 
-/// Listens for SIGINT and SIGTERM from now on; the future resolves at the first of them.
+/// What a process ends with that was asked to stop twice.
+const STOPPED_TWICE: i32 = 130;
+
+/// Listens for SIGINT and SIGTERM from now on; the future resolves at the first of them. The second ends the process at once, as a crash would:
+/// what was running is found out about at the next start.
 pub fn asked_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -81,5 +85,13 @@ pub fn asked_to_stop() -> impl Future<Output = ()> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            tracing::warn!("it was asked to stop a second time, and ends at once");
+            std::process::exit(STOPPED_TWICE);
+        });
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::builtin::tests::context;
 use crate::web::HostRule;
 use crate::workspace::{Folders, Place, Places};
+use countersign_core::artifact::{ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility};
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
@@ -396,19 +397,43 @@ async fn a_package_that_cannot_be_removed_is_still_there_and_can_be_used() {
 }
 
 #[tokio::test]
-async fn a_manifest_says_whether_its_action_makes_artifacts() {
-    for makes in [None, Some(false), Some(true)] {
+async fn a_manifest_says_which_artifacts_its_action_makes() {
+    let image = ArtifactSpec { visibility: Visibility::Private, ..ArtifactSpec::of(ArtifactKind::Image) };
+    let document = ArtifactSpec { retention: ArtifactRetention::Permanent, ..ArtifactSpec::of(ArtifactKind::Document) };
+    for (makes, expected) in [
+        (None, Ok(vec![])),
+        (Some(json!([])), Ok(vec![])),
+        (
+            Some(json!([{ "kind": "image", "visibility": "private" }, { "kind": "document", "retention": "permanent" }])),
+            Ok(vec![image, document]),
+        ),
+        (Some(json!(true)), Err("/producesArtifacts")),
+        (Some(json!(["image"])), Err("/producesArtifacts/0")),
+        (Some(json!([{ "kind": "film" }])), Err("/producesArtifacts/0/kind")),
+        (Some(json!([{ "retention": "default" }])), Err("/producesArtifacts/0/kind")),
+        (Some(json!([{ "kind": "data", "for": "all" }])), Err("/producesArtifacts/0/for")),
+        (Some(json!([{ "kind": "data" }, { "kind": "data" }])), Err("/producesArtifacts")),
+    ] {
         let bench = bench("R2");
         let mut manifest = json!({
             "name": "act", "riskTier": "R2", "permissions": { "filesystem": "workspace" },
             "verification": { "required": true }, "rollback": { "required": true }
         });
-        if let Some(makes) = makes {
-            manifest["producesArtifacts"] = json!(makes);
+        if let Some(makes) = &makes {
+            manifest["producesArtifacts"] = makes.clone();
         }
-        bench.packages.install("kit", &files_of(manifest)).unwrap();
-        let listed = bench.source().list(&context().org).await.unwrap();
-        assert_eq!(listed[0].produces_artifacts, makes == Some(true), "{makes:?}");
+        let installed = bench.packages.install("kit", &files_of(manifest));
+        match expected {
+            Ok(expected) => {
+                installed.unwrap();
+                let listed = bench.source().list(&context().org).await.unwrap();
+                assert_eq!(listed[0].produces_artifacts, expected, "{makes:?}");
+            }
+            Err(place) => {
+                let refused = format!("{:?}", installed.unwrap_err());
+                assert!(refused.contains(&format!("{place:?}")), "{makes:?}: {refused}");
+            }
+        }
     }
 }
 

@@ -29,6 +29,8 @@ CREATE TABLE spaces (
   keeps TEXT NOT NULL DEFAULT 'texts',
   -- 1 if it only observes: calls that need approval run, and are noted, but those of R4.
   observes BIGINT NOT NULL DEFAULT 0,
+  -- What its automations are given for inputs whose default is `$space_default`, as canonical JSON.
+  defaults TEXT NOT NULL DEFAULT '{}',
   -- The receipt up to which the texts of its calls were replaced by digests.
   digested_seq BIGINT NOT NULL DEFAULT 0,
   -- JSON list of the people who may act in it; null: everybody in the org
@@ -92,6 +94,8 @@ CREATE TABLE sessions (
   title TEXT NOT NULL,
   attendance TEXT NOT NULL,
   automation_id TEXT,
+  -- The person behind whoever asked for its run by name.
+  asked_by TEXT,
   -- JSON list of the names of the sources it is connected to; null: all
   sources TEXT,
   created_at BIGINT NOT NULL,
@@ -741,8 +745,8 @@ CREATE TABLE session_labels (
   session_id TEXT NOT NULL,
   label TEXT NOT NULL,
   at BIGINT NOT NULL,
-  -- The call that brought it in.
-  invocation_id TEXT NOT NULL,
+  -- The call that brought it in. Null: what started its run did.
+  invocation_id TEXT,
   PRIMARY KEY (org_id, session_id, label)
 );
 
@@ -853,6 +857,8 @@ CREATE TABLE automation_drafts (
   id TEXT NOT NULL,
   space_id TEXT NOT NULL,
   automation_id TEXT,
+  -- The definition that the automation had when the draft was made.
+  replaces TEXT,
   body TEXT NOT NULL,
   made_by TEXT NOT NULL,
   created_at BIGINT NOT NULL,
@@ -934,6 +940,7 @@ CREATE INDEX firings_by_trigger ON firings (org_id, automation_id, trigger_id, o
 CREATE TABLE fire_keys (
   org_id TEXT NOT NULL,
   automation_id TEXT NOT NULL,
+  -- The trigger, if one was fired, a space, and the key as it was sent.
   key TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   firing_id TEXT NOT NULL,
@@ -955,7 +962,10 @@ CREATE TABLE runs (
   -- The order in which runs of one automation go on.
   fire_seq BIGINT NOT NULL,
   cancelled_by TEXT,
+  -- It has the inputs redacted.
   body TEXT NOT NULL,
+  -- The inputs as they were given, sealed under the key of the space. Null once the space no longer keeps the texts of the run.
+  sealed_inputs BYTEA,
   -- Written when a worker first has it: before its first step, so that a step after a crash reads the same time.
   started_at BIGINT,
   ended_at BIGINT,
@@ -967,6 +977,8 @@ CREATE INDEX runs_by_automation ON runs (org_id, automation_id, id);
 CREATE INDEX runs_queued ON runs (org_id, automation_id, fire_seq) WHERE slot = 2;
 CREATE INDEX runs_fired ON runs (org_id, automation_id, fire_seq);
 CREATE INDEX runs_by_session ON runs (org_id, session_id);
+CREATE INDEX runs_by_time ON runs (org_id, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_with_texts ON runs (org_id, space_id, ended_at) WHERE sealed_inputs IS NOT NULL;
 CREATE INDEX runs_waiting ON runs (org_id, invocation_id) WHERE invocation_id IS NOT NULL;
 
 -- One row for each run that is not behind another. `due_at` and `lease_until` are null while it waits for something.

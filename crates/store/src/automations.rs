@@ -3,6 +3,7 @@
 
 use crate::db::{Columns, Row, Tx, Val, all, only, vals};
 use crate::definitions::archive_in;
+use crate::events::tell;
 use crate::firings::{SkippedRow, insert_skipped};
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
@@ -10,13 +11,13 @@ use crate::sources::digest_of;
 use crate::tokens::draw_token;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Trigger, TriggerType};
-use countersign_core::limits::{AUTOMATIONS_MAX, HOOK_TOKEN_OVERLAP_SECONDS};
+use countersign_core::limits::{AUTOMATIONS_MAX, HOOK_TOKEN_OVERLAP_SECONDS, TICK_MISSED_SECONDS};
 use countersign_core::ports::Automations;
-use countersign_core::ports::automations::{EventTrigger, PassedTicks};
+use countersign_core::ports::automations::{EventTrigger, Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::{AutomationId, Digest, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::RuleChange;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
@@ -86,8 +87,18 @@ pub struct AutomationFilter {
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerChange {
-    Enable { next_due_at: Option<Timestamp> },
+    /// A schedule starts from now.
+    Enable(FromNow),
+    /// A schedule goes on from where it was disabled, and makes up for what it missed as its `catch_up` says.
+    CatchUp,
     Disable,
+}
+
+/// How a schedule goes on that a person lets fire again: from now, and what it left out until then is not made up for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FromNow {
+    pub next_due_at: Option<Timestamp>,
+    pub left_out: Option<SkippedTicks>,
 }
 
 impl Automations for Store {
@@ -136,6 +147,21 @@ impl Automations for Store {
         })
     }
 
+    fn list_stray_schedules(&self, limit: u32) -> Future<'_, Result<Vec<Trigger>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(
+                "/* every org: one clock serves the schedules of all */ SELECT ",
+                trigger_columns!(),
+                " FROM triggers JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id
+                  AND automations.status = 'active'
+                  WHERE enabled = 1 AND kind = 'schedule' AND (next_due_at IS NULL OR high_water > $1)
+                  ORDER BY triggers.org_id, triggers.automation_id, triggers.id LIMIT $2"
+            );
+            let latest = self.db.now().await?.plus_seconds(TICK_MISSED_SECONDS);
+            all(self.db.read(sql, &vals![latest, i64::from(limit)]).await?, read_trigger)
+        })
+    }
+
     fn next_due_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>> {
         Box::pin(async move {
             let sql = "/* every org: one clock serves the schedules of all */
@@ -151,18 +177,12 @@ impl Automations for Store {
         Box::pin(self.db.write(passed.org.clone(), move |tx| Box::pin(async move { pass_in(&store, tx, passed).await })))
     }
 
-    fn automations_changed_at<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Option<Timestamp>, Error>> {
-        Box::pin(async move {
-            let sql = "SELECT max(changed_at) FROM automations WHERE org_id = $1";
-            Ok(only(self.db.read(sql, &vals![org.as_str()]).await?, |row| Columns::of(row).time_or_null())?.flatten())
-        })
-    }
-
     fn list_event_triggers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<EventTrigger>, Error>> {
         Box::pin(async move {
             let sql = "SELECT triggers.automation_id, automations.space_id, triggers.id, automations.definition FROM triggers
                        JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id
-                       WHERE triggers.org_id = $1 AND kind = 'event' AND enabled = 1 AND automations.status = 'active'";
+                       WHERE triggers.org_id = $1 AND kind = 'event' AND enabled = 1 AND automations.status = 'active'
+                       ORDER BY triggers.automation_id, triggers.id";
             all(self.db.read(sql, &vals![org.as_str()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 let (automation, space) = (columns.id()?, columns.id()?);
@@ -179,14 +199,14 @@ impl Store {
         self.db.write(org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, &org, save, by).await })).await
     }
 
-    /// Says whether an automation fires. `due` has when its schedules are due next, by the id of their trigger: an automation that is
-    /// active again starts from now. `None` if there is none.
+    /// Says whether an automation fires. `schedules` has how its schedules go on, by the id of their trigger, if it is active again. `None` if
+    /// there is no such automation.
     pub async fn set_automation_status(
         &self,
         org: &OrgId,
         automation: &AutomationId,
         status: AutomationStatus,
-        due: Vec<(String, Option<Timestamp>)>,
+        schedules: Vec<(String, FromNow)>,
         by: &UserId,
     ) -> Result<Option<Automation>, Error> {
         let (store, org, automation, by) = (self.clone(), org.clone(), automation.clone(), by.clone());
@@ -201,8 +221,8 @@ impl Store {
                     }
                     let sql = "UPDATE automations SET status = $1, changed_at = $2 WHERE org_id = $3 AND id = $4";
                     tx.exec(sql, &vals![status.as_str(), tx.now(), org.as_str(), automation.as_str()]).await?;
-                    for (trigger, next_due_at) in due {
-                        start_from_now(tx, &org, &automation, &trigger, next_due_at).await?;
+                    for (trigger, from_now) in schedules {
+                        go_on(&store, tx, &org, &automation, &trigger, from_now).await?;
                     }
                     let automation = Automation { status, changed_at: tx.now(), ..before };
                     record(&store, tx, &automation, &by, event_of(status)).await?;
@@ -233,8 +253,8 @@ impl Store {
                                WHERE org_id = $3 AND automation_id = $4 AND id = $5";
                     let params = vals![i64::from(is_enabled), now, org.as_str(), automation.as_str(), trigger.as_str()];
                     let changed = tx.exec(sql, &params).await?;
-                    if let (1, TriggerChange::Enable { next_due_at }) = (changed, change) {
-                        start_from_now(tx, &org, &automation, &trigger, next_due_at).await?;
+                    if let (1, TriggerChange::Enable(from_now)) = (changed, change) {
+                        go_on(&store, tx, &org, &automation, &trigger, from_now).await?;
                     }
                     if changed == 1 {
                         let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
@@ -523,8 +543,16 @@ async fn start_from_now(
     tx.exec(sql, &vals![next_due_at, tx.now(), org.as_str(), automation.as_str(), trigger]).await.map(|_| ())
 }
 
+async fn go_on(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId, trigger: &str, from_now: FromNow) -> Result<(), Error> {
+    start_from_now(tx, org, automation, trigger, from_now.next_due_at).await?;
+    match from_now.left_out {
+        Some(ticks) => insert_skipped(store, tx, SkippedRow { org, automation, trigger, ticks }).await,
+        None => Ok(()),
+    }
+}
+
 async fn pass_in(store: &Store, tx: &mut Tx, passed: PassedTicks) -> Result<bool, Error> {
-    let PassedTicks { org, automation, trigger, from, high_water, next_due_at, skipped, is_corrected } = passed;
+    let PassedTicks { org, automation, trigger, from, high_water, next_due_at, skipped, mended } = passed;
     let sql = "UPDATE triggers SET high_water = $1, next_due_at = $2 WHERE org_id = $3 AND automation_id = $4 AND id = $5
                AND (high_water = $6 OR high_water IS NULL AND $6 IS NULL)";
     let params = vals![high_water, next_due_at, org.as_str(), automation.as_str(), trigger.as_str(), from];
@@ -534,9 +562,16 @@ async fn pass_in(store: &Store, tx: &mut Tx, passed: PassedTicks) -> Result<bool
     for ticks in skipped {
         insert_skipped(store, tx, SkippedRow { org: &org, automation: &automation, trigger: &trigger, ticks }).await?;
     }
-    if is_corrected {
-        let body = serde_json::json!({ "automation_id": automation, "trigger_id": trigger, "was": from, "is": high_water }).to_string();
-        crate::events::tell(store, tx, &org, "automation.clock_corrected", automation.to_string(), body).await?;
+    match mended {
+        Some(Mended::HighWater) => {
+            let body = json!({ "automation_id": automation, "trigger_id": trigger, "was": from, "is": high_water }).to_string();
+            tell(store, tx, &org, "automation.clock_corrected", automation.to_string(), body).await?;
+        }
+        Some(what @ Mended::NextDue) => {
+            let body = json!({ "automation_id": automation, "trigger_id": trigger, "what": what.as_str() }).to_string();
+            tell(store, tx, &org, "automation.mended", automation.to_string(), body).await?;
+        }
+        None => {}
     }
     Ok(true)
 }

@@ -19,7 +19,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at, retention", "org_id"),
     (
         "spaces",
-        "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, digested_seq, members, sealed_key, created_at",
+        "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, defaults, digested_seq, members, sealed_key, \
+         created_at",
         "org_id, id",
     ),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from, given_role", "org_id, id"),
@@ -27,7 +28,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("open_sign_ins", "org_id, state, browser, redirect_uri, next_place, expires_at", "org_id, state"),
     (
         "sessions",
-        "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at",
+        "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, asked_by, sources, created_at, ended_at",
         "org_id, id",
     ),
     (
@@ -126,7 +127,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("listings", "org_id, source, actions, listed_at", "org_id, source"),
     ("automations", "org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at", "org_id, id"),
     ("automation_versions", "org_id, automation_id, version, definition, saved_by, saved_at", "org_id, automation_id, version"),
-    ("automation_drafts", "org_id, id, space_id, automation_id, body, made_by, created_at, expires_at", "org_id, id"),
+    ("automation_drafts", "org_id, id, space_id, automation_id, replaces, body, made_by, created_at, expires_at", "org_id, id"),
     (
         "triggers",
         "org_id, automation_id, id, kind, enabled, disabled_why, enabled_at, next_due_at, high_water, last_fired_at, token_hash, \
@@ -147,7 +148,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "runs",
         "org_id, id, automation_id, space_id, session_id, status, invocation_id, slot, fire_seq, cancelled_by, body, \
-         started_at, ended_at",
+         sealed_inputs, started_at, ended_at",
         "org_id, id",
     ),
     ("run_leases", "run_id, org_id, space_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),

@@ -6,6 +6,18 @@ use crate::{Error, Store};
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
 use countersign_core::{Amount, OrgId, RunId};
 
+/// What the calls of a run did cost, and may have cost where nobody has settled that.
+const TAKEN: &str =
+    "SELECT CAST(coalesce(sum(coalesce(spent, reserved)), 0) AS BIGINT) FROM budget_entries WHERE org_id = $1 AND run_id = $2";
+
+impl Store {
+    /// What a run has cost so far, in dollars. What was not settled counts in full.
+    pub async fn run_cost(&self, org: &OrgId, run: &RunId) -> Result<Amount, Error> {
+        let taken = count(self.db.read(TAKEN, &vals![org.as_str(), run.as_str()]).await?)?;
+        Ok(Amount::from_millionths(taken).unwrap_or(Amount::MAX))
+    }
+}
+
 pub(crate) async fn reserve_in(tx: &mut Tx, reserve: ReserveBudget) -> Result<Reserved, Error> {
     let ReserveBudget { lease, key, most, cap } = reserve;
     let (org, run) = (lease.org.as_str(), lease.run.as_str());
@@ -18,8 +30,7 @@ pub(crate) async fn reserve_in(tx: &mut Tx, reserve: ReserveBudget) -> Result<Re
     if count(tx.query(known, &vals![org, run, key.as_str()]).await?)? > 0 {
         return Ok(Reserved::Done);
     }
-    let sum = "SELECT CAST(coalesce(sum(coalesce(spent, reserved)), 0) AS BIGINT) FROM budget_entries WHERE org_id = $1 AND run_id = $2";
-    let taken = count(tx.query(sum, &vals![org, run]).await?)?;
+    let taken = count(tx.query(TAKEN, &vals![org, run]).await?)?;
     if taken.saturating_add(most.as_millionths()) > cap.as_millionths() {
         return Ok(Reserved::TooMuch);
     }

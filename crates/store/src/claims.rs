@@ -2,7 +2,7 @@
 
 use crate::db::{Tx, all, vals};
 use crate::invocations::{InvocationRow, SealedParams, among_open, lock, read_invocation, select_invocation, update};
-use crate::servers::gone_before;
+use crate::servers::{gone_before, silent_before};
 use crate::{Error, Store};
 use countersign_core::ports::Claims;
 use countersign_core::{Future, Invocation, InvocationId, OrgId, Status};
@@ -47,6 +47,11 @@ impl Claims for Store {
         Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { claim_in(tx, &org, &invocation, status).await })))
     }
 
+    fn claim_silent<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+        let (org, invocation) = (org.clone(), invocation.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { claim_silent_in(tx, &org, &invocation).await })))
+    }
+
     fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>> {
         let (org, invocation) = (org.clone(), invocation.clone());
         Box::pin(self.db.write(org.clone(), move |tx| {
@@ -85,6 +90,19 @@ async fn claim_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId, status: S
         note_taken_up(tx, org, invocation).await?;
     }
     Ok(is_ours)
+}
+
+async fn claim_silent_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+    if tx.is_fenced() {
+        return Ok(false);
+    }
+    // A call without a server is nobody's to claim so soon. Those of earlier servers on this data folder are handled at the start.
+    let sql = "UPDATE invocations SET run_by = $1
+               WHERE org_id = $2 AND id = $3 AND status || '' = 'running' AND run_by <> $1 AND NOT EXISTS (
+                 SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $4
+               )";
+    let params = vals![tx.lease().run_by(), org.as_str(), invocation.as_str(), silent_before(tx.now())];
+    Ok(tx.exec(sql, &params).await? == 1)
 }
 
 /// Records when the approved call was first claimed. Later claims keep that time: a server that cannot start the call claims it again.

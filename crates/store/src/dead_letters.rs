@@ -2,11 +2,11 @@
 //! longer. Notices that were given up, and calls whose attempts are used up, are listed beside them from where they are; nothing is copied.
 
 use crate::claims::SWEEP_ROWS;
-use crate::db::{Columns, Row, Tx, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::events::tell;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::{DEAD_LETTER_DAYS, DELIVERY_PROBLEM_CHARS_MAX};
-use countersign_core::ports::bus::{DeadEvent, GroupName, LetterKind};
+use countersign_core::ports::bus::{DeadEvent, GroupName, LetterKind, OUR_GROUPS};
 use countersign_core::ports::events::Event;
 use countersign_core::{DeadLetterId, InvocationId, OrgId, PrincipalId, Timestamp, random_bytes};
 use serde_json::{Value, json};
@@ -84,8 +84,14 @@ impl Store {
 
     /// Gives events that a group gave up to it once more: this one, or all of the group. They are due at once, as if they had never been
     /// delivered. What belongs to a group that is gone stays. Returns how many.
-    pub async fn retry_dead_events(&self, org: &OrgId, group: Option<&GroupName>, letter: Option<&DeadLetterId>) -> Result<u64, Error> {
-        let org = org.clone();
+    pub async fn retry_dead_events(
+        &self,
+        org: &OrgId,
+        group: Option<&GroupName>,
+        letter: Option<&DeadLetterId>,
+        by: &PrincipalId,
+    ) -> Result<u64, Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
         let group = group.map_or_else(String::new, ToString::to_string);
         let letter = letter.map_or_else(String::new, ToString::to_string);
         self.db
@@ -101,6 +107,16 @@ impl Store {
                          ON CONFLICT (org_id, group_name, seq) DO NOTHING"
                     );
                     tx.exec(&sql, &params).await?;
+                    // Consumers of ours read the log, and are told there that something waits for them.
+                    let sql = format!("SELECT group_name, min(seq) FROM dead_letters WHERE org_id = $1 AND {which} GROUP BY group_name");
+                    let given = all(tx.query(&sql, &params).await?, |row| {
+                        let mut columns = Columns::of(row);
+                        Ok((columns.text()?, columns.int()?))
+                    })?;
+                    for (group, from) in given.into_iter().filter(|(group, _)| OUR_GROUPS.contains(&group.as_str())) {
+                        let body = json!({ "group": group, "from": from, "by": by, "ids": "same" }).to_string();
+                        tell(&store, tx, &org, "event_group.replayed", group, body).await?;
+                    }
                     let sql = format!("DELETE FROM dead_letters WHERE org_id = $1 AND {which}");
                     tx.exec(&sql, &params).await
                 })

@@ -1,51 +1,61 @@
 //! Drafts of automations: definitions that wait for a person to save them. Nothing runs by them, so the audit log does not know them.
 
-use crate::db::{Columns, Row, Val, only, vals};
+use crate::db::{Columns, Row, Val, count, only, vals};
 use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::automation::Draft;
-use countersign_core::limits::DRAFT_SECONDS;
-use countersign_core::{AutomationId, DraftId, OrgId, PrincipalId, SpaceId, random_bytes};
+use countersign_core::automation::{Automation, Draft};
+use countersign_core::limits::{DRAFT_SECONDS, DRAFTS_MAX};
+use countersign_core::{AutomationId, Digest, DraftId, OrgId, PrincipalId, SpaceId, random_bytes};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 macro_rules! select_draft {
     () => {
-        "SELECT id, org_id, space_id, automation_id, body, made_by, created_at, expires_at FROM automation_drafts WHERE org_id = $1"
+        "SELECT id, org_id, space_id, automation_id, replaces, body, made_by, created_at, expires_at FROM automation_drafts WHERE org_id = $1"
     };
 }
 
 impl Store {
-    /// Keeps a definition for a person who may save it within a day.
+    /// Keeps a definition for a person who may save it within a day: as a new version of this automation, or else as a new one. `None` if as
+    /// many drafts in the space as one maker may have there are theirs already.
     pub async fn add_draft(
         &self,
         org: &OrgId,
         space: &SpaceId,
-        automation: Option<&AutomationId>,
+        automation: Option<&Automation>,
         definition: Value,
         by: &PrincipalId,
-    ) -> Result<Draft, Error> {
-        let (store, owned, by) = (self.clone(), (org.clone(), space.clone(), automation.cloned()), by.clone());
+    ) -> Result<Option<Draft>, Error> {
+        let (store, owned, by) = (self.clone(), (org.clone(), space.clone()), by.clone());
+        let (automation, replaces) = automation.map(|automation| (automation.id.clone(), automation.definition)).unzip();
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let (org, space, automation) = owned;
+                    let (org, space) = owned;
                     let (created_at, expires_at) = (tx.now(), tx.now().plus_seconds(DRAFT_SECONDS));
+                    let sql = "SELECT count(*) FROM automation_drafts
+                               WHERE org_id = $1 AND space_id = $2 AND made_by = $3 AND expires_at > $4";
+                    let theirs = count(tx.query(sql, &vals![org.as_str(), space.as_str(), by.to_string(), created_at]).await?)?;
+                    if theirs >= DRAFTS_MAX {
+                        return Ok(None);
+                    }
                     let id = DraftId::new(created_at, random_bytes(&*store.random));
-                    let sql = "INSERT INTO automation_drafts (org_id, id, space_id, automation_id, body, made_by, created_at, expires_at)
-                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+                    let sql =
+                        "INSERT INTO automation_drafts (org_id, id, space_id, automation_id, replaces, body, made_by, created_at, expires_at)
+                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
                     let params = vals![
                         org.as_str(),
                         id.as_str(),
                         space.as_str(),
                         automation.as_ref().map(AutomationId::as_str),
+                        replaces.map(|replaces| replaces.to_string()),
                         definition.to_string(),
                         by.to_string(),
                         created_at,
                         expires_at
                     ];
                     tx.exec(sql, &params).await?;
-                    Ok(Draft { id, org, space, automation, definition, made_by: by, created_at, expires_at })
+                    Ok(Some(Draft { id, org, space, automation, replaces, definition, made_by: by, created_at, expires_at }))
                 })
             })
             .await
@@ -100,6 +110,7 @@ fn read_draft(row: Row) -> Result<Draft, Error> {
         org: columns.id()?,
         space: columns.id()?,
         automation: columns.id_or_null()?,
+        replaces: columns.parsed_or_null(Digest::parse)?,
         definition: columns.json()?,
         made_by: columns.parsed(PrincipalId::parse)?,
         created_at: columns.time()?,

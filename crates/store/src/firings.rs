@@ -31,6 +31,8 @@ const MINUTE_MICROS: i64 = 60_000_000;
 pub struct FiringFilter {
     pub trigger: Option<String>,
     pub outcome: Option<FiringOutcome>,
+    /// Only those that started no run.
+    pub no_run: bool,
 }
 
 /// Ticks of a schedule that were left out.
@@ -52,13 +54,15 @@ impl Store {
     ) -> Result<Page<Firing>, Error> {
         let sql = concat!(
             select_firing!(),
-            " AND automation_id = $2 AND (trigger_id = $3 OR $3 = '') AND (outcome = $4 OR $4 = '') AND id < $5 ORDER BY id DESC LIMIT $6"
+            " AND automation_id = $2 AND (trigger_id = $3 OR $3 = '') AND (outcome = $4 OR $4 = '') AND (outcome <> $5 OR $5 = '')
+              AND id < $6 ORDER BY id DESC LIMIT $7"
         );
         let params = vals![
             org.as_str(),
             automation.as_str(),
             filter.trigger.as_deref().unwrap_or_default(),
             filter.outcome.map_or("", FiringOutcome::as_str),
+            if filter.no_run { FiringOutcome::Started.as_str() } else { "" },
             request.after.as_deref().unwrap_or("~"),
             i64::from(request.limit) + 1
         ];
@@ -132,6 +136,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         None => insert_firing(tx, &firing).await?,
     }
     if let Some((key, fingerprint)) = bound(occasion, reason) {
+        let key = key_of(firing.trigger.as_deref(), &key);
         let sql = "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
                    ON CONFLICT (org_id, automation_id, key) DO UPDATE
                    SET fingerprint = excluded.fingerprint, firing_id = excluded.firing_id, expires_at = excluded.expires_at";
@@ -170,13 +175,22 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     Ok(Fired::New(firing))
 }
 
-/// The key that is answered with this firing from now on. A sender that is told to come again later comes with the same key.
+/// The key that is answered with this firing from now on. A sender that is told to come again later, or to send something else, comes with the
+/// same key.
 fn bound(occasion: Occasion, reason: FiringReason) -> Option<(String, Digest)> {
-    let is_told_to_come_again = matches!(reason, FiringReason::RateLimited | FiringReason::BreakerOpen | FiringReason::Disabled);
+    let is_told_to_come_again = matches!(
+        reason,
+        FiringReason::RateLimited | FiringReason::BreakerOpen | FiringReason::Disabled | FiringReason::Paused | FiringReason::InputsInvalid
+    );
     match occasion {
         Occasion::Key { key, fingerprint } if !is_told_to_come_again => Some((key, fingerprint)),
         Occasion::Key { .. } | Occasion::Tick(_) | Occasion::Event(_) | Occasion::Request => None,
     }
+}
+
+/// A key as it is stored. Each trigger has keys of its own, and so has whoever asks by name: nobody uses up the key of another sender.
+fn key_of(trigger: Option<&str>, key: &str) -> String {
+    format!("{} {key}", trigger.unwrap_or_default())
 }
 
 /// What the same occasion came to before.
@@ -195,7 +209,7 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
         Occasion::Key { key, fingerprint } => {
             let sql =
                 "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
-            let found = only(tx.query(sql, &vals![org, automation, key.as_str(), tx.now()]).await?, |row| {
+            let found = only(tx.query(sql, &vals![org, automation, key_of(trigger, key), tx.now()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 Ok((columns.parsed(Digest::parse)?, columns.text()?))
             })?;
@@ -215,7 +229,7 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
 async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Option<&str>, start: Box<Start>) -> Result<Verdict, Error> {
     match automation.status {
         AutomationStatus::Active => {}
-        AutomationStatus::Paused if start.even_paused => {}
+        AutomationStatus::Paused if start.asked_by.is_some() => {}
         AutomationStatus::Paused | AutomationStatus::Archived => return Ok(Verdict::Nothing(FiringReason::Paused)),
     }
     let (org, id) = (automation.org.as_str(), automation.id.as_str());
@@ -295,7 +309,6 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
             let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
                        WHERE org_id = $2 AND automation_id = $3 AND id = $4";
             tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
-            // Listeners read their triggers anew.
             let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
             tx.exec(sql, &vals![now, org, id]).await?;
             let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why });

@@ -149,7 +149,7 @@ impl Check<'_> {
                 stored.insert(("automation", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes FROM spaces WHERE org_id = $1";
+        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes, defaults FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -167,6 +167,8 @@ impl Check<'_> {
                 Some(found) => self.differs(format!("{kind} `{name}` is `{found}` in the database; the log says `{said}`")),
                 // A space that was set back to how spaces begin is not among the stored ones.
                 None if *kind == "space" && *said == new_space() => {}
+                // The session of a run goes with the run. Any other that is missing is told of as a session.
+                None if *kind == SPACE_OF_SESSION => {}
                 None => self.differs(format!("{kind} `{name}` is missing in the database; the log says `{said}`")),
             }
         }
@@ -281,7 +283,7 @@ impl Logged {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
                     let (keeps, members) = (body.keeps, body.members.as_ref());
                     let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, keeps, members, body.observes);
-                    self.set("space", body.space.to_string(), Some(said));
+                    self.set("space", body.space.to_string(), Some(said + &defaulting(body.defaults)));
                 }
             }
             Kind::Rule => {
@@ -513,6 +515,10 @@ fn space(
     format!("{} {self_approval} {quorum} {redaction} {keeps}{members}{observes}", band.as_str())
 }
 
+fn defaulting(defaults: Option<Digest>) -> String {
+    defaults.map_or_else(String::new, |digest| format!(" defaults {digest}"))
+}
+
 /// The settings of a space just created.
 fn new_space() -> String {
     space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default(), None, false)
@@ -563,5 +569,6 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let keeps = columns.parsed(Keeps::parse)?;
     let members: Option<BTreeSet<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     let observes = columns.int()? == 1;
-    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref(), observes)))
+    let defaults = crate::orgs::digest_of_defaults(&columns.text()?);
+    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref(), observes) + &defaulting(defaults)))
 }

@@ -8,7 +8,7 @@ pub use master::{MasterKey, MasterKeyId};
 pub use replace::{BegunReplacement, MasterKeyState};
 
 use crate::Error;
-use crate::db::{Columns, Db, Tx, Val, only, vals};
+use crate::db::{Columns, Db, Row, Tx, Val, only, vals};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use countersign_core::keyring::{DoesNotOpen, SpaceKey};
@@ -24,6 +24,8 @@ const NONCE_BYTES: usize = 24;
 
 /// What the pepper is sealed for.
 const PEPPER: &str = "pepper";
+
+const SELECT_SPACE_KEY: &str = "SELECT sealed_key FROM spaces WHERE org_id = $1 AND id = $2";
 
 /// The purpose of a signing key. No key serves both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,15 +198,29 @@ impl Keychain {
     }
 
     pub(crate) async fn space_key(&self, db: &Db, org: &OrgId, space: &SpaceId) -> Result<Arc<LiveSpaceKey>, Error> {
-        let place = (org.clone(), space.clone());
-        if let Some(key) = self.spaces.read().get(&place) {
-            return Ok(Arc::clone(key));
+        match self.opened_space_key(org, space) {
+            Some(key) => Ok(key),
+            None => self.open_space_key(org, space, db.read(SELECT_SPACE_KEY, &vals![org.as_str(), space.as_str()]).await?),
         }
-        let rows = db.read("SELECT sealed_key FROM spaces WHERE org_id = $1 AND id = $2", &vals![org.as_str(), space.as_str()]).await?;
+    }
+
+    /// The same, inside a write.
+    pub(crate) async fn space_key_in(&self, tx: &mut Tx, org: &OrgId, space: &SpaceId) -> Result<Arc<LiveSpaceKey>, Error> {
+        match self.opened_space_key(org, space) {
+            Some(key) => Ok(key),
+            None => self.open_space_key(org, space, tx.query(SELECT_SPACE_KEY, &vals![org.as_str(), space.as_str()]).await?),
+        }
+    }
+
+    fn opened_space_key(&self, org: &OrgId, space: &SpaceId) -> Option<Arc<LiveSpaceKey>> {
+        self.spaces.read().get(&(org.clone(), space.clone())).map(Arc::clone)
+    }
+
+    fn open_space_key(&self, org: &OrgId, space: &SpaceId, rows: Vec<Row>) -> Result<Arc<LiveSpaceKey>, Error> {
         let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("space `{space}` has no key") })?;
         let secret = self.open_seed(&format!("space:{space}"), &Columns::of(row).bytes()?)?;
         let key = Arc::new(LiveSpaceKey::new(&secret, Arc::clone(&self.random)));
-        self.spaces.write().insert(place, Arc::clone(&key));
+        self.spaces.write().insert((org.clone(), space.clone()), Arc::clone(&key));
         Ok(key)
     }
 }

@@ -64,7 +64,7 @@ mod users;
 mod fixture;
 
 pub use artifacts::{ArtifactFilter, Private};
-pub use automations::{AutomationFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
+pub use automations::{AutomationFilter, FromNow, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 pub use backup::{Moved, RestoreError};
 pub use bus::Move;
 pub use canaries::Canary;

@@ -3,16 +3,18 @@
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::keys::Purpose;
 use crate::rules::{self, RuleEvent};
+use crate::sources::digest_of;
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Keeps, Quorum, SelfApproval, Space, SpaceRedaction};
-use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::{Digest, LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, json, random_bytes};
 use receipt::body::{Body as _, KeyBody, KeyText, RuleChange, SpaceBody};
 use receipt::entry::Kind;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A tenant.
@@ -36,7 +38,8 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, observes, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, observes, defaults, created_at \
+         FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -51,6 +54,7 @@ pub struct SpaceChange {
     pub keeps: Option<Keeps>,
     pub members: Option<MembersChange>,
     pub observes: Option<bool>,
+    pub defaults: Option<BTreeMap<String, Value>>,
 }
 
 /// A change of who may act in a space. The first member closes it to everybody else; it stays closed when the last one has left.
@@ -226,14 +230,15 @@ impl Store {
                             None => before.members.clone(),
                         },
                         observes: change.observes.unwrap_or(before.observes),
+                        defaults: change.defaults.unwrap_or_else(|| before.defaults.clone()),
                         ..before.clone()
                     };
                     if after != before {
                         let members = after.members.as_ref().map(to_json).transpose()?;
                         tx.exec(
                             "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, members = $6,
-                               observes = $7
-                             WHERE org_id = $8 AND id = $9",
+                               observes = $7, defaults = $8
+                             WHERE org_id = $9 AND id = $10",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
@@ -242,6 +247,7 @@ impl Store {
                                 after.keeps.as_str(),
                                 members,
                                 i64::from(after.observes),
+                                defaults_text(&after)?,
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -297,6 +303,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
     let body = SpaceBody {
         band: space.band,
         by,
+        defaults: digest_of_defaults(&defaults_text(space)?),
         keeps: space.keeps,
         members: space.members.clone(),
         name: space.name.clone(),
@@ -343,6 +350,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         keeps: Keeps::default(),
         members: None,
         observes: false,
+        defaults: BTreeMap::new(),
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -378,8 +386,19 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         keeps: columns.parsed(Keeps::parse)?,
         members: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         observes: columns.int()? == 1,
+        defaults: columns.json()?,
         created_at: columns.time()?,
     })
+}
+
+/// The canonical JSON of a space's defaults, which the audit log has the digest of.
+fn defaults_text(space: &Space) -> Result<String, Error> {
+    json::canonical_exact(&space.defaults).map_err(|error| Error::Corrupt { message: error.to_string() })
+}
+
+/// The digest of defaults, as the audit log holds it; none if there are none.
+pub(crate) fn digest_of_defaults(text: &str) -> Option<Digest> {
+    (text != "{}").then(|| digest_of(text))
 }
 
 pub(crate) const fn self_approval_word(rule: SelfApproval) -> &'static str {

@@ -4,11 +4,11 @@ use crate::db::{Columns, Row, all, only, vals};
 use crate::rules::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
-use countersign_core::automation::AutomationStatus;
+use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::ports::principals::{LinkMaker, NewLink};
 use countersign_core::ports::{Automations as _, Principals, Sessions as _};
 use countersign_core::principal::{Device, Permission, Role, Standing};
-use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, TokenId, UserId};
+use countersign_core::{AutomationId, Band, Future, OrgId, Principal, PrincipalId, SessionId, TokenId, UserId};
 use receipt::body::IdentityChange;
 use std::sync::Arc;
 
@@ -59,15 +59,25 @@ impl Principals for Store {
                     };
                     Ok(Some(Principal { scopes: token.scopes, owner, device: token.device, ..base(token.name) }))
                 }
-                PrincipalId::Automation(id) => {
-                    let saved = self.find_automation(org, id).await?.filter(|saved| saved.status != AutomationStatus::Archived);
-                    let Some(saved) = saved else { return Ok(None) };
-                    // It acts for whoever saved it, and no longer than they may act themselves.
-                    let creator = self.find_user(org, &saved.creator).await?;
-                    let may_act = creator.is_some_and(|user| user.disabled_at.is_none() && user.role.may(Permission::Invoke));
-                    Ok(may_act.then(|| Principal { owner: Some(saved.creator), ..base(saved.name) }))
-                }
+                PrincipalId::Automation(id) => self.find_acting(org, id, None).await,
             }
+        })
+    }
+
+    fn find_principal_in<'a>(
+        &'a self,
+        org: &'a OrgId,
+        principal: &'a PrincipalId,
+        session: &'a SessionId,
+    ) -> Future<'a, Result<Option<Principal>, Error>> {
+        Box::pin(async move {
+            let PrincipalId::Automation(id) = principal else {
+                return self.find_principal(org, principal).await;
+            };
+            let session = self.find_session(org, session).await?.filter(|session| session.created_by == *principal);
+            let owner = session.and_then(|session| session.owner);
+            let (Some(owner), true) = (owner, self.is_enabled(org).await?) else { return Ok(None) };
+            self.find_acting(org, id, Some(owner)).await
         })
     }
 
@@ -130,6 +140,29 @@ impl Principals for Store {
                 let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at, channel };
                 rules::record_identity(&store, tx, &org, by, change, told).await.map(|_| ())
             })
+        }))
+    }
+}
+
+impl Store {
+    /// An automation as it acts for this person, or else for whoever saved its present version: unless it is archived, and no longer than they
+    /// may act themselves.
+    async fn find_acting(&self, org: &OrgId, id: &AutomationId, person: Option<UserId>) -> Result<Option<Principal>, Error> {
+        let saved = self.find_automation(org, id).await?.filter(|saved| saved.status != AutomationStatus::Archived);
+        let Some(Automation { name, creator, .. }) = saved else { return Ok(None) };
+        let owner = person.unwrap_or(creator);
+        let user = self.find_user(org, &owner).await?;
+        let may_act = user.is_some_and(|user| user.disabled_at.is_none() && user.role.may(Permission::Invoke));
+        Ok(may_act.then(|| Principal {
+            org: org.clone(),
+            id: PrincipalId::Automation(id.clone()),
+            name,
+            role: None,
+            owner: Some(owner),
+            session: None,
+            scopes: Vec::new(),
+            token: None,
+            device: None,
         }))
     }
 }

@@ -1,5 +1,5 @@
-//! What an org no longer wants to keep: old calls, batches and events go, and the texts of what has ended become digests where a space wants
-//! that. The audit log is never cut, so every receipt stays and verifies.
+//! What an org no longer wants to keep: old calls, batches, runs and events go, and the texts of what has ended become digests where a space
+//! wants that. The audit log is never cut, so every receipt stays and verifies.
 
 use crate::batches::{SELECT_BATCH, read_batch};
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
@@ -9,7 +9,7 @@ use crate::{Error, Store};
 use countersign_core::invocation::{NOT_KEPT, ReceiptRef};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS, FORGET_WRITES};
 use countersign_core::retention::Retention;
-use countersign_core::{Batch, Digest, Invocation, OrgId, PrincipalId, SpaceId, Timestamp};
+use countersign_core::{Batch, Digest, Invocation, OrgId, PrincipalId, RunId, SpaceId, Timestamp};
 use receipt::body::RuleChange;
 use receipt::entry::Entry;
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 pub struct Forgotten {
     pub invocations: u64,
     pub batches: u64,
+    pub runs: u64,
     pub events: u64,
 }
 
@@ -61,8 +62,9 @@ impl Store {
             let some = self.forget_some(org).await?;
             forgotten.invocations += some.invocations;
             forgotten.batches += some.batches;
+            forgotten.runs += some.runs;
             forgotten.events += some.events;
-            if [some.invocations, some.batches, some.events].into_iter().all(|rows| rows < u64::from(FORGET_ROWS)) {
+            if [some.invocations, some.batches, some.runs, some.events].into_iter().all(|rows| rows < u64::from(FORGET_ROWS)) {
                 break;
             }
         }
@@ -89,6 +91,7 @@ impl Store {
                     if let Some(then) = retention.calls_from(tx.now()) {
                         forgotten.invocations = forget_invocations(tx, &org, then).await?;
                         forgotten.batches = forget_batches(tx, &org, then).await?;
+                        forgotten.runs = forget_runs(tx, &org, then).await?;
                     }
                     let newest = newest_entry_at(tx, &org).await?.map(|at| at.min(tx.now()));
                     if let Some(then) = newest.map(|newest| retention.events_from(newest)) {
@@ -100,8 +103,8 @@ impl Store {
             .await
     }
 
-    /// In spaces that keep digests only: replaces the texts of calls and batches that ended more than an hour ago, so that whoever waits for a
-    /// result has had it. Returns how many were changed.
+    /// In spaces that keep digests only: replaces the texts of calls and batches that ended more than an hour ago, and takes out those of runs, so
+    /// that whoever waits for a result has had it. Returns how many were changed.
     pub async fn digest_ended(&self, org: &OrgId) -> Result<u64, Error> {
         let sql = "SELECT id, digested_seq FROM spaces WHERE org_id = $1 AND keeps = 'digests'";
         let read = |row: Row| {
@@ -114,8 +117,28 @@ impl Store {
             while let Some((seq, digested)) = self.digest_some(org, &space, after, then).await? {
                 (after, changed) = (seq, changed + digested);
             }
+            changed += self.forget_texts_of_runs(org, &space, then).await?;
         }
         Ok(changed)
+    }
+
+    /// Takes the texts out of the space's runs that ended before `then`, run by run: each may have many long outputs. Their digests are in the
+    /// receipts of the calls. Returns how many there were.
+    async fn forget_texts_of_runs(&self, org: &OrgId, space: &SpaceId, then: Timestamp) -> Result<u64, Error> {
+        let sql = "SELECT id FROM runs WHERE org_id = $1 AND space_id = $2 AND ended_at < $3 AND sealed_inputs IS NOT NULL
+                   ORDER BY ended_at LIMIT $4";
+        let params = vals![org.as_str(), space.as_str(), then, i64::from(FORGET_ROWS)];
+        let mut changed = 0;
+        loop {
+            let ended: Vec<RunId> = all(self.db.read(sql, &params).await?, |row| Columns::of(row).id())?;
+            if ended.is_empty() {
+                return Ok(changed);
+            }
+            for run in &ended {
+                self.forget_texts(org, run).await?;
+                changed += 1;
+            }
+        }
     }
 
     /// Goes through the space's next calls and batches after this receipt. `None` if there is none that ended before `then`.
@@ -230,6 +253,31 @@ async fn forget_batches(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64
     let old = "SELECT id FROM batches WHERE org_id = $1 AND touched_at < $2 AND receipt_seq IS NOT NULL ORDER BY touched_at, id LIMIT $3";
     let params = vals![org.as_str(), then, i64::from(FORGET_ROWS)];
     tx.exec(&format!("DELETE FROM batches WHERE org_id = $1 AND id IN ({old})"), &params).await
+}
+
+/// A run ends after its calls, so it goes after them; with it go its steps, what it has spent, and its session, in which nothing else was called.
+async fn forget_runs(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, Error> {
+    let old = |column: &str| {
+        format!(
+            "SELECT {column} FROM runs WHERE org_id = $1 AND ended_at < $2 AND NOT EXISTS (
+               SELECT 1 FROM invocations WHERE org_id = $1 AND session_id = runs.session_id
+             ) ORDER BY ended_at, id LIMIT $3"
+        )
+    };
+    let params = vals![org.as_str(), then, i64::from(FORGET_ROWS)];
+    // What servers remember of sessions is void after every write of theirs, also after one that finds none.
+    if tx.query(&old("id"), &params).await?.is_empty() {
+        return Ok(0);
+    }
+    for (table, column, of_run) in [
+        ("run_steps", "run_id", "id"),
+        ("budget_entries", "run_id", "id"),
+        ("session_labels", "session_id", "session_id"),
+        ("sessions", "id", "session_id"),
+    ] {
+        tx.exec(&format!("DELETE FROM {table} WHERE org_id = $1 AND {column} IN ({})", old(of_run)), &params).await?;
+    }
+    tx.exec(&format!("DELETE FROM runs WHERE org_id = $1 AND id IN ({})", old("id")), &params).await
 }
 
 /// The digest of a call's output, from its receipt.

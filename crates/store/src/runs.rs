@@ -1,26 +1,31 @@
 //! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
-//! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
+//! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended, but for the one that takes out its texts.
 
 use crate::budgets::{reserve_in, settle};
 use crate::bus::publish_in;
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::events::tell;
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::notifications::notify_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
+use countersign_core::keyring::SpaceKey as _;
 use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::Runs;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
-    Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun, Start, Then,
+    Asker, Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,
+    Start, Then,
 };
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, WaitingFor};
 use countersign_core::session::Attendance;
-use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
+use countersign_core::{
+    Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp, UserId,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -138,8 +143,16 @@ impl Runs for Store {
 
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>> {
         Box::pin(async move {
-            let sql = concat!(select_run!(), " AND id = $2");
-            only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read_run)
+            let sql = "SELECT body, status, started_at, cancelled_by, sealed_inputs FROM runs WHERE org_id = $1 AND id = $2";
+            let read = |row: Row| {
+                let mut columns = Columns::of(row);
+                Ok((read_run_columns(&mut columns)?, columns.bytes_or_null()?))
+            };
+            match only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read)? {
+                Some((run, Some(sealed))) => Ok(Some(Run { inputs: Some(self.open_inputs(org, &run, &sealed).await?), ..run })),
+                Some((run, None)) => Ok(Some(run)),
+                None => Ok(None),
+            }
         })
     }
 
@@ -176,15 +189,7 @@ impl Runs for Store {
                 return Ok(false);
             }
             let (org, invocation) = (org.clone(), invocation.clone());
-            self.db
-                .write(org.clone(), move |tx| {
-                    Box::pin(async move {
-                        let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
-                                   AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
-                        Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)
-                    })
-                })
-                .await
+            self.db.write(org.clone(), move |tx| Box::pin(async move { wake_in(tx, &org, &invocation).await })).await
         })
     }
 
@@ -214,20 +219,37 @@ impl Runs for Store {
 
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>> {
         Box::pin(async move {
-            let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.invocation_id FROM runs
+            let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.automation_id, runs.id, runs.invocation_id FROM runs
                        JOIN run_leases ON run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
                        JOIN invocations ON invocations.org_id = runs.org_id AND invocations.id = runs.invocation_id
                        AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
                        WHERE runs.status = 'waiting' LIMIT $1";
             let forgotten = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
                 let mut columns = Columns::of(row);
-                Ok((columns.id::<OrgId>()?, columns.id::<InvocationId>()?))
+                Ok((columns.id()?, columns.id()?, columns.id()?, columns.id()?))
             })?;
             let mut woken = 0;
-            for (org, invocation) in forgotten {
-                woken += u64::from(self.wake_run(&org, &invocation).await?);
+            for (org, automation, run, invocation) in forgotten {
+                woken += u64::from(self.wake_forgotten(org, automation, run, invocation).await?);
             }
             Ok(woken)
+        })
+    }
+
+    fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let sql = "/* every org: a worker works for all of them */ SELECT DISTINCT runs.org_id, runs.automation_id FROM runs
+                       WHERE runs.slot = 2 AND NOT EXISTS (SELECT 1 FROM runs AS heads
+                         WHERE heads.org_id = runs.org_id AND heads.automation_id = runs.automation_id AND heads.slot = 1) LIMIT $1";
+            let stuck = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.id()?, columns.id()?))
+            })?;
+            let mut promoted = 0;
+            for (org, automation) in stuck {
+                promoted += u64::from(self.promote_stuck(org, automation).await?);
+            }
+            Ok(promoted)
         })
     }
 
@@ -260,6 +282,69 @@ impl Store {
     pub async fn find_run_of_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Run>, Error> {
         let sql = concat!(select_run!(), " AND session_id = $2");
         only(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)
+    }
+
+    /// Takes the texts out of a run that has ended, and out of its steps.
+    pub(crate) async fn forget_texts(&self, org: &OrgId, run: &RunId) -> Result<(), Error> {
+        let sql = concat!(select_run!(), " AND id = $2 AND ended_at IS NOT NULL");
+        let Some(ended) = only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read_run)? else {
+            return Ok(());
+        };
+        let steps: Vec<_> = self.list_steps(org, run).await?.into_iter().map(StepRecord::without_texts).collect();
+        let (org, run, body) = (org.clone(), run.clone(), to_json(&ended.without_texts())?);
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    for step in &steps {
+                        let sql = "UPDATE run_steps SET body = $1 WHERE org_id = $2 AND run_id = $3 AND phase = $4 AND step = $5";
+                        let params = vals![to_json(step)?, org.as_str(), run.as_str(), step.phase.as_str(), i64::from(step.index)];
+                        tx.exec(sql, &params).await?;
+                    }
+                    let sql = "UPDATE runs SET body = $1, sealed_inputs = NULL WHERE org_id = $2 AND id = $3";
+                    tx.exec(sql, &vals![body, org.as_str(), run.as_str()]).await.map(|_| ())
+                })
+            })
+            .await
+    }
+
+    /// Whether the run was still to be woken; then it is told.
+    async fn wake_forgotten(&self, org: OrgId, automation: AutomationId, run: RunId, invocation: InvocationId) -> Result<bool, Error> {
+        let store = self.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let is_woken = wake_in(tx, &org, &invocation).await?;
+                    if is_woken {
+                        tell_mended(&store, tx, &org, &automation, &run, "run_woken").await?;
+                    }
+                    Ok(is_woken)
+                })
+            })
+            .await
+    }
+
+    /// The inputs of a run, as it was given them.
+    async fn open_inputs(&self, org: &OrgId, run: &Run, sealed: &[u8]) -> Result<Value, Error> {
+        let broken = || Error::Corrupt { message: format!("the inputs of the run `{}` do not open", run.id) };
+        let key = self.keychain.space_key(&self.db, org, &run.space).await?;
+        let plain = key.open(&inputs_context(&run.id), sealed).map_err(|_| broken())?;
+        serde_json::from_slice(&plain).map_err(|_| broken())
+    }
+
+    /// Whether a run of the automation could go on; then it is told.
+    async fn promote_stuck(&self, org: OrgId, automation: AutomationId) -> Result<bool, Error> {
+        let store = self.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let promoted = promote(tx, &org, &automation).await?;
+                    if let Some(run) = &promoted {
+                        tell_mended(&store, tx, &org, &automation, run, "queue_moved").await?;
+                    }
+                    Ok(promoted.is_some())
+                })
+            })
+            .await
     }
 
     async fn free(&self, lost: Vec<Lease>) -> Result<u64, Error> {
@@ -358,20 +443,26 @@ pub(crate) async fn insert_run(
     slot: Slot,
 ) -> Result<(), Error> {
     let (org, now) = (&automation.org, tx.now());
-    let sql = "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let owner = saver_of(tx, automation, start.version).await?;
+    let (asked_by, person) = start.asked_by.clone().map_or((None, None), |Asker { by, person }| (Some(by), person));
+    let sql = "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, asked_by, created_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let params = vals![
         org.as_str(),
         start.session.as_str(),
         automation.space.as_str(),
         PrincipalId::Automation(automation.id.clone()).to_string(),
-        automation.creator.as_str(),
+        owner.as_str(),
         automation.name.as_str(),
         Attendance::Unattended.as_str(),
         automation.id.as_str(),
+        person.as_ref().map(UserId::as_str),
         now
     ];
     tx.exec(sql, &params).await?;
+    let key = store.keychain.space_key_in(tx, org, &automation.space).await?;
+    let sealed_inputs = key.seal(&inputs_context(&start.run), to_json(&start.inputs)?.as_bytes());
+    label_in(tx, org, &start).await?;
     let mut chain = start.chain;
     chain.push(automation.id.clone());
     let run = Run {
@@ -388,7 +479,8 @@ pub(crate) async fn insert_run(
         trigger: firing.trigger.clone(),
         trigger_type: start.trigger_type,
         firing: firing.id.clone(),
-        inputs: start.inputs,
+        inputs: Some(start.inputs),
+        shown_inputs: start.shown_inputs,
         output: None,
         failure: None,
         handler_failed: false,
@@ -402,6 +494,7 @@ pub(crate) async fn insert_run(
         recoveries: 0,
         rerun_of: start.rerun_of,
         chain,
+        asked_by,
         cancelled_by: None,
         created_at: now,
         started_at: None,
@@ -409,8 +502,8 @@ pub(crate) async fn insert_run(
     };
     let sql = "SELECT coalesce(max(fire_seq), 0) FROM runs WHERE org_id = $1 AND automation_id = $2";
     let fire_seq = count(tx.query(sql, &vals![org.as_str(), automation.id.as_str()]).await?)? + 1;
-    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body, sealed_inputs)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let params = vals![
         org.as_str(),
         run.id.as_str(),
@@ -420,7 +513,8 @@ pub(crate) async fn insert_run(
         run.status.as_str(),
         slot.stored(),
         fire_seq,
-        to_json(&run)?
+        to_json(&run)?,
+        sealed_inputs
     ];
     tx.exec(sql, &params).await?;
     insert_steps(tx, org, &run.id, &start.copied).await?;
@@ -428,6 +522,36 @@ pub(crate) async fn insert_run(
         insert_lease(tx, &run).await?;
     }
     announce(store, tx, &run).await
+}
+
+/// Who saved this version of an automation. Its runs act for them, whoever saves another version before they have ended.
+async fn saver_of(tx: &mut Tx, automation: &Automation, version: u32) -> Result<UserId, Error> {
+    if version == automation.version {
+        return Ok(automation.creator.clone());
+    }
+    let sql = "SELECT saved_by FROM automation_versions WHERE org_id = $1 AND automation_id = $2 AND version = $3";
+    let params = vals![automation.org.as_str(), automation.id.as_str(), i64::from(version)];
+    let saver = only(tx.query(sql, &params).await?, |row| Columns::of(row).id())?;
+    saver.ok_or_else(|| Error::Corrupt { message: format!("the automation `{}` has no version {version}", automation.id) })
+}
+
+/// Labels the session of a new run with what it holds before its first step: what came from outside, also to the run that it repeats, and what
+/// the steps of that one have read that it does not repeat.
+async fn label_in(tx: &mut Tx, org: &OrgId, start: &Start) -> Result<(), Error> {
+    if let Some(rerun_of) = &start.rerun_of {
+        let sql = "INSERT INTO session_labels (org_id, session_id, label, at, invocation_id)
+                   SELECT org_id, $1, label, at, invocation_id FROM session_labels
+                   WHERE org_id = $2 AND session_id IN (SELECT session_id FROM runs WHERE org_id = $2 AND id = $3)
+                   AND ($4 = 1 OR invocation_id IS NULL)";
+        let takes_over = i64::from(!start.copied.is_empty());
+        tx.exec(sql, &vals![start.session.as_str(), org.as_str(), rerun_of.as_str(), takes_over]).await?;
+    }
+    if start.from_outside {
+        let sql = "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, 'untrusted_content', $3)
+                   ON CONFLICT (org_id, session_id, label) DO NOTHING";
+        tx.exec(sql, &vals![org.as_str(), start.session.as_str(), tx.now()]).await?;
+    }
+    Ok(())
 }
 
 /// The oldest run that waits behind another makes room for a newer one.
@@ -510,8 +634,12 @@ async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Er
 
 /// Keeps what a worker that had lost its run brought: the run goes on without it. The calls themselves have their receipts.
 async fn discard(store: &Store, tx: &mut Tx, lease: &Lease, run: &Run, steps: &[StepRecord]) -> Result<(), Error> {
+    let is_kept = keeps_texts(tx, run).await?;
     let brought = |step: &StepRecord| {
-        let StepRecord { phase, step_id, status, invocation, failure, .. } = step;
+        let StepRecord { phase, step_id, status, invocation, mut failure, .. } = step.clone();
+        if let Some(failure) = failure.as_mut().filter(|_| !is_kept) {
+            failure.forget_message();
+        }
         json!({ "phase": phase, "step_id": step_id, "status": status, "invocation_id": invocation, "error": failure })
     };
     let body = json!({
@@ -583,20 +711,34 @@ async fn end_in(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     announce(store, tx, run).await
 }
 
-/// Lets the first run that waits behind another go on, if none does.
-async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<(), Error> {
+/// Lets the first run that waits behind another go on, if none does. Returns which.
+async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<Option<RunId>, Error> {
     let params = vals![org.as_str(), automation.as_str()];
     let sql = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
     if count(tx.query(sql, &params).await?)? > 0 {
-        return Ok(());
+        return Ok(None);
     }
     let sql = concat!(select_run!(), " AND automation_id = $2 AND slot = 2 ORDER BY fire_seq LIMIT 1");
     let Some(next) = only(tx.query(sql, &params).await?, read_run)? else {
-        return Ok(());
+        return Ok(None);
     };
     let sql = "UPDATE runs SET slot = 1 WHERE org_id = $1 AND id = $2";
     tx.exec(sql, &vals![org.as_str(), next.id.as_str()]).await?;
-    insert_lease(tx, &next).await
+    insert_lease(tx, &next).await?;
+    Ok(Some(next.id))
+}
+
+/// Has the run that waits for this call go on. Returns whether it did not yet.
+async fn wake_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+    let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
+               AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
+    Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)
+}
+
+/// Tells of a run that nothing would have moved any more.
+async fn tell_mended(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId, run: &RunId, what: &str) -> Result<(), Error> {
+    let body = json!({ "automation_id": automation, "run_id": run, "what": what }).to_string();
+    tell(store, tx, org, "automation.mended", automation.to_string(), body).await
 }
 
 async fn cancel_in(store: &Store, tx: &mut Tx, org: &OrgId, id: &RunId, by: &PrincipalId) -> Result<Option<Run>, Error> {
@@ -645,7 +787,7 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
         return Ok(0);
     };
     run.recoveries += 1;
-    if run.recoveries > RUN_RECOVERIES_MAX {
+    if run.recoveries >= RUN_RECOVERIES_MAX {
         let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
         tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
         let why = format!("its worker went {} times while it ran", run.recoveries);
@@ -662,6 +804,11 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     // An automation that follows another one knows it by its name: its id is another one on each server.
     let sql = "SELECT name FROM automations WHERE org_id = $1 AND id = $2";
     let name = only(tx.query(sql, &vals![run.org.as_str(), run.automation.as_str()]).await?, |row| Columns::of(row).text())?;
+    let (mut output, mut failure) = (run.output.clone(), run.failure.clone());
+    if (output.is_some() || failure.is_some()) && !keeps_texts(tx, run).await? {
+        output = None;
+        failure.iter_mut().for_each(RunFailure::forget_message);
+    }
     let body = json!({
         "run_id": run.id,
         "automation_id": run.automation,
@@ -672,8 +819,9 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
         "waiting_for": run.waiting_for,
         "trigger_id": run.trigger,
         "trigger_type": run.trigger_type,
-        "output": run.output,
-        "error": run.failure,
+        "asked_by": run.asked_by,
+        "output": output,
+        "error": failure,
         "handler_failed": run.handler_failed,
         "chain": run.chain,
         "root_run_id": run.root,
@@ -689,6 +837,17 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
     publish_in(store, tx, &run.org, event).await.map(|_| ())
 }
 
+/// Whether events may have texts of the run. They outlive those of a space that keeps digests only.
+async fn keeps_texts(tx: &mut Tx, run: &Run) -> Result<bool, Error> {
+    let sql = "SELECT count(*) FROM spaces WHERE org_id = $1 AND id = $2 AND keeps = 'digests'";
+    Ok(count(tx.query(sql, &vals![run.org.as_str(), run.space.as_str()]).await?)? == 0)
+}
+
+/// What the inputs of a run are sealed for: they open in no other row.
+fn inputs_context(run: &RunId) -> String {
+    format!("inputs:{run}")
+}
+
 fn cause_of(run: &Run) -> Cause {
     let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
     Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) }
@@ -702,7 +861,10 @@ pub(crate) async fn cause_in(tx: &mut Tx, org: &OrgId, session: &SessionId) -> R
 }
 
 fn read_run(row: Row) -> Result<Run, Error> {
-    let mut columns = Columns::of(row);
+    read_run_columns(&mut Columns::of(row))
+}
+
+fn read_run_columns(columns: &mut Columns) -> Result<Run, Error> {
     let run: Run = columns.json()?;
     // A worker that takes a run writes the columns alone.
     let (status, started_at) = (columns.parsed(RunStatus::parse)?, columns.time_or_null()?);

@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, all, vals};
 use crate::{Error, Store};
-use countersign_core::limits::{LEASE_SECONDS, SERVER_REMEMBERED_SECONDS};
+use countersign_core::limits::{LEASE_SECONDS, LEASE_SILENT_SECONDS, SERVER_REMEMBERED_SECONDS};
 use countersign_core::{ServerId, Timestamp};
 
 /// A server that works on the database now, or did recently.
@@ -76,6 +76,11 @@ impl Store {
 /// A server last seen at this time or before counts as gone.
 pub(crate) const fn gone_before(now: Timestamp) -> Timestamp {
     now.minus_seconds(LEASE_SECONDS)
+}
+
+/// A server last seen at this time or before is silent.
+pub(crate) const fn silent_before(now: Timestamp) -> Timestamp {
+    now.minus_seconds(LEASE_SILENT_SECONDS)
 }
 
 fn read_server(row: Row, now: Timestamp) -> Result<Server, Error> {

@@ -32,7 +32,8 @@ pub struct NewSession {
 
 macro_rules! select_session {
     () => {
-        "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at FROM sessions WHERE org_id = $1"
+        "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, asked_by, sources, created_at, ended_at
+         FROM sessions WHERE org_id = $1"
     };
 }
 
@@ -70,7 +71,7 @@ impl Sessions for Store {
             let sql = "SELECT label, at, invocation_id FROM session_labels WHERE org_id = $1 AND session_id = $2 ORDER BY at, label";
             all(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, |row| {
                 let mut columns = Columns::of(row);
-                Ok(SessionLabel { label: columns.text()?, at: columns.time()?, invocation: columns.id()? })
+                Ok(SessionLabel { label: columns.text()?, at: columns.time()?, invocation: columns.id_or_null()? })
             })
         })
     }
@@ -113,6 +114,7 @@ impl Store {
                         title: new.title,
                         attendance: new.attendance,
                         automation: new.automation,
+                        asked_by: None,
                         sources: new.sources,
                         created_at,
                         ended_at: None,
@@ -191,6 +193,7 @@ fn read_session(row: Row) -> Result<Session, Error> {
         title: columns.text()?,
         attendance: columns.parsed(Attendance::parse)?,
         automation: columns.id_or_null()?,
+        asked_by: columns.id_or_null()?,
         sources: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
         ended_at: columns.time_or_null()?,

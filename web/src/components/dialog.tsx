@@ -1,13 +1,15 @@
 // The browser's own dialog: it keeps the focus while it is open, closes with Escape, and gives the focus back.
-import { type ReactNode, useEffect, useId, useRef } from 'react'
+import { type ReactNode, useId, useLayoutEffect, useRef } from 'react'
 import { cx } from './ui'
 
 export function Dialog({ title, onClose, children, wide }: { title: string; onClose: () => void; children: ReactNode; wide?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => {
+  // Closed while it is still in the page: only then does the browser give the focus back.
+  useLayoutEffect(() => {
     const shown = dialog.current
-    if (shown && !shown.open) shown.showModal()
+    shown?.showModal()
+    return () => shown?.close()
   }, [])
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the key is Escape, which the browser turns into `cancel`

@@ -64,14 +64,14 @@ type Place = {
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
-  { to: '/automations', name: 'Automations', icon: Workflow, keys: 'g m' },
-  { to: '/runs', name: 'Runs', icon: History, keys: 'g u' },
-  { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
+  { to: '/automations', name: 'Automations', icon: Workflow, keys: 'g a' },
+  { to: '/runs', name: 'Runs', icon: History, keys: 'g r' },
+  { to: '/actions', name: 'Actions', icon: Zap, keys: 'g d' },
   { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
   { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
   { to: '/policies', name: 'Policies', icon: Scale, keys: 'g p' },
   { to: '/invocations', name: 'Invocations', icon: ListTree, keys: 'g n' },
-  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
+  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g c' },
   { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
   { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
   { to: '/artifacts', name: 'Artifacts', icon: Package, keys: 'g t' },
@@ -85,7 +85,8 @@ export function Shell() {
   const [open, setOpen] = useState<'palette' | 'help'>()
   const { shelf } = useShelf()
   const now = useNow()
-  const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
+  const asking = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).map(item => item.id)
+  const waiting = asking.length
   useRequestedGrantsLive()
   useWaitingLive()
   const { drifted, held, dead } = useWaiting()
@@ -99,7 +100,8 @@ export function Shell() {
   const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
   useTitle(page, waiting)
   useBadge(waiting)
-  useNotifications(waiting)
+  // Ids sort by birth.
+  useNotifications(waiting, () => void navigate({ to: '/', search: { call: asking.sort().at(-1) } }))
   useKeys({
     'Mod+k': () => setOpen('palette'),
     '?': () => setOpen('help'),

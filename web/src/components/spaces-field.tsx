@@ -1,14 +1,7 @@
 // For which spaces something is: all, or those that are chosen.
 import { useQuery } from '@tanstack/react-query'
-import { api, body } from '@/api/client'
-import { everyPage } from '@/lib/pages'
+import { spacesQuery } from '@/lib/spaces'
 import { Foreign } from './ui'
-
-export const spacesQuery = {
-  queryKey: ['spaces', 'all'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/spaces', { params: { query: { limit: 100, after } } }))),
-  staleTime: 60_000,
-}
 
 /** The names of spaces, as far as they are known. */
 export function useSpaceNames(ids: readonly string[] | null | undefined): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ago, bytes, clockTime, countdown, counted, milliseconds, span } from './format'
+import { ago, bytes, clockTime, countdown, counted, milliseconds, quoted, span, withFlags } from './format'
 
 const now = Date.parse('2026-11-17T12:00:00Z')
 
@@ -28,4 +28,12 @@ test('a time of the day is local, and to the millisecond', () => {
   expect(clockTime(local.toISOString())).toBe('09:04:05.067')
   // What the server measures more finely is cut.
   expect(clockTime(local.toISOString().replace('067Z', '067899Z'))).toBe('09:04:05.067')
+})
+
+test('a command can be pasted into a shell, with the flags that have a value', () => {
+  expect(quoted('files.write_text')).toBe('files.write_text')
+  expect(quoted("it's $HOME")).toBe("'it'\\''s $HOME'")
+  expect(withFlags('countersign receipt list', { action: 'files.list', session: undefined, trace_id: 'a b' })).toBe(
+    "countersign receipt list --action files.list --trace-id 'a b'",
+  )
 })

@@ -1,4 +1,4 @@
-// Times, spans and counts in words.
+// Times, spans and counts in words, and words of commands.
 
 const UNITS: readonly (readonly [number, string])[] = [
   [86_400, 'd'],
@@ -58,3 +58,10 @@ export const counted = (count: number, noun: string, plural = `${noun}s`): strin
 
 /** The first characters of a digest. */
 export const short = (digest: string): string => `${digest.slice(0, 12)}…`
+
+/** A word for the shell: quoted only if it must be. */
+export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+
+/** A command with those of the flags that have a value. */
+export const withFlags = (command: string, flags: Record<string, string | undefined>): string =>
+  [command, ...Object.entries(flags).flatMap(([name, value]) => (value ? [`--${name.replaceAll('_', '-')}`, quoted(value)] : []))].join(' ')

@@ -24,7 +24,9 @@ export function isTyping(target: EventTarget | null): boolean {
   return target.isContentEditable || ['TEXTAREA', 'SELECT'].includes(target.tagName)
 }
 
-const inDialog = (target: EventTarget | null): boolean => target instanceof Element && target.closest('dialog,[role=menu]') !== null
+/** A click beside the fields of a dialog takes the focus out of it, so what is open counts, too. */
+const inDialog = (target: EventTarget | null): boolean =>
+  document.querySelector('dialog[open]') !== null || (target instanceof Element && target.closest('[role=menu]') !== null)
 
 function find(name: string): ((event: KeyboardEvent) => void) | undefined {
   return maps.findLast(map => map.current[name])?.current[name]
@@ -50,7 +52,7 @@ function pressed(event: KeyboardEvent): void {
     first = name
     timer = setTimeout(() => {
       first = ''
-      alone?.(event)
+      if (!inDialog(null)) alone?.(event)
     }, SECOND_KEY_MS)
   } else if (alone) {
     event.preventDefault()

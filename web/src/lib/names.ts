@@ -1,16 +1,9 @@
 // The names of people, for whom the API has ids.
-import { queryOptions, useQuery } from '@tanstack/react-query'
-import { api, body } from '@/api/client'
+import { useQuery } from '@tanstack/react-query'
+import type { Schemas } from '@/api/types'
+import { usersQuery } from './users'
 
-const namesQuery = queryOptions({
-  queryKey: ['names'],
-  queryFn: async () =>
-    new Map(
-      (await body(api.GET('/api/v1/users', { params: { query: { limit: 100 } } }))).items.map(user => [`user:${user.id}`, user.name]),
-    ),
-  staleTime: 300_000,
-  retry: false,
-})
+const namesOf = (users: readonly Schemas['UserView'][]) => new Map(users.map(user => [`user:${user.id}`, user.name]))
 
 export type NameOf = (principal: string) => string
 /** For where no names are known. */
@@ -18,6 +11,6 @@ export const asItIs: NameOf = principal => principal
 
 /** The name of a principal; what is not known stays as it is. */
 export function useNames(): NameOf {
-  const { data } = useQuery(namesQuery)
+  const { data } = useQuery({ ...usersQuery, select: namesOf })
   return principal => data?.get(principal) ?? principal
 }

@@ -51,10 +51,15 @@ function stateNow(): NotifyState {
   return Notification.permission === 'granted' && localStorage.getItem('notify') === 'on' ? 'on' : 'off'
 }
 
-/** With a number: notifies when it grows while nobody looks. Nothing of a call is in the text, and nothing is answered from it. */
-export function useNotifications(waiting?: number) {
+/**
+ * With a number: notifies when it grows while nobody looks, and a click does `open`. Nothing of a call is in the text, and nothing is answered
+ * from it.
+ */
+export function useNotifications(waiting?: number, open?: () => void) {
   const [state, setState] = useState<NotifyState>(stateNow)
   const last = useRef(waiting)
+  const latest = useRef(open)
+  latest.current = open
   useEffect(() => {
     const grew = waiting !== undefined && last.current !== undefined && waiting > last.current
     last.current = waiting
@@ -67,6 +72,7 @@ export function useNotifications(waiting?: number) {
     shown.onclick = () => {
       window.focus()
       shown.close()
+      latest.current?.()
     }
   }, [waiting])
   const ask = useCallback(async () => {

@@ -18,7 +18,14 @@ test('a pasted id leads to its page', () => {
     ['aut_01m7', '/automations/aut_01m7'],
     ['drf_01m7', '/automations/drafts/drf_01m7'],
     ['run_01m7', '/runs/run_01m7'],
+    ['evt_01m7', '/events?event=evt_01m7'],
+    ['dlt_01m7', '/events?tab=dead&letter=dlt_01m7'],
+    ['dlv_01m7', '/events?tab=dead&letter=dlv_01m7'],
+    ['usr_01m7', '/settings?q=usr_01m7'],
+    ['tok_01m7', '/settings?tab=tokens&ended=true&q=tok_01m7'],
+    ['chn_01m7', '/settings?tab=channels&channel=chn_01m7'],
+    ['cns_01m7', '/policies/consents?consent=cns_01m7'],
   ] as const)
     expect(placeOfId(id)).toBe(place)
-  for (const none of ['inv_"><script>', 'usr_01m7', 'inv', 'constructor_01m7']) expect(placeOfId(none)).toBeUndefined()
+  for (const none of ['inv_"><script>', 'org_01m7', 'inv', 'constructor_01m7']) expect(placeOfId(none)).toBeUndefined()
 })

@@ -29,6 +29,13 @@ const PLACES: Record<string, (id: string) => string> = {
   aut: id => `/automations/${id}`,
   drf: id => `/automations/drafts/${id}`,
   run: id => `/runs/${id}`,
+  evt: id => `/events?event=${id}`,
+  dlt: id => `/events?tab=dead&letter=${id}`,
+  dlv: id => `/events?tab=dead&letter=${id}`,
+  usr: id => `/settings?q=${id}`,
+  tok: id => `/settings?tab=tokens&ended=true&q=${id}`,
+  chn: id => `/settings?tab=channels&channel=${id}`,
+  cns: id => `/policies/consents?consent=${id}`,
 }
 
 /** The address of the page of an id that was pasted. */

@@ -1,10 +1,5 @@
 export type Theme = 'light' | 'dark' | 'system'
 
-export function chosenTheme(): Theme {
-  const chosen = localStorage.getItem('theme')
-  return chosen === 'light' || chosen === 'dark' ? chosen : 'system'
-}
-
 export function setTheme(theme: Theme): void {
   if (theme === 'system') localStorage.removeItem('theme')
   else localStorage.setItem('theme', theme)

@@ -34,9 +34,9 @@ fn main() -> Outcome<()> {
         _ => {}
     }
     println!(
-        "| filters | kind | layout | events per CPU second | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | resident MB | add/s | insert/s |"
+        "| filters | kind | layout | events per CPU second | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | resident MB | add/s |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for layout in [Layout::OneType, Layout::Spread] {
         for kind in Kind::ALL.into_iter().filter(|kind| arguments.is_empty() || arguments.iter().any(|wanted| wanted == kind.name())) {
             for count in [100, 10_000, 100_000] {
@@ -67,7 +67,6 @@ struct Measured {
     bytes: usize,
     resident: usize,
     add_per_second: f64,
-    insert_per_second: f64,
 }
 
 fn measured(kind: Kind, layout: Layout, count: u64) -> Outcome<Measured> {
@@ -76,26 +75,24 @@ fn measured(kind: Kind, layout: Layout, count: u64) -> Outcome<Measured> {
     for (key, (event_type, filter)) in (0_u32..).zip(texts) {
         filters.push((key, event_type, Filter::parse(&filter).map_err(|mistakes| format!("{mistakes:?}"))?));
     }
-    let insert_per_second = inserted_per_second(&filters);
     let (before, before_resident) = (memory::allocated(), resident_bytes()?);
     let began = Instant::now();
-    let matcher = Matcher::default();
-    matcher.extend(filters.iter().map(|(key, event_type, filter)| (*key, Some("one"), event_type.as_str(), filter.clone())));
+    let matcher = Matcher::of(filters.iter().map(|(key, event_type, filter)| (*key, Some("one"), event_type.as_str(), filter)));
     let add_per_second = count as f64 / began.elapsed().as_secs_f64();
     let matched = matched(&matcher, &events)?;
     let bytes = memory::allocated().saturating_sub(before);
     let resident = resident_bytes()?.saturating_sub(before_resident);
     let from_bytes = from_bytes(&matcher, &events)?;
     let naively = naively(&filters, &events);
-    Ok(Measured { matched, from_bytes, naively, bytes, resident, add_per_second, insert_per_second })
+    Ok(Measured { matched, from_bytes, naively, bytes, resident, add_per_second })
 }
 
 fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
-    let Measured { matched, from_bytes, naively, bytes, resident, add_per_second, insert_per_second } = measured(kind, layout, count)?;
+    let Measured { matched, from_bytes, naively, bytes, resident, add_per_second } = measured(kind, layout, count)?;
     let Matched { per_cpu_second, per_second, matches, waits } = matched;
     let percentile = |share: usize| waits.get(waits.len() * share / 100).map_or(0.0, |wait| wait.as_secs_f64() * 1e6);
     println!(
-        "| {count} | {} | {} | {per_cpu_second:.0} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {:.1} | {add_per_second:.0} | {insert_per_second:.0} |",
+        "| {count} | {} | {} | {per_cpu_second:.0} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {:.1} | {add_per_second:.0} |",
         kind.name(),
         layout.name(),
         percentile(50),
@@ -189,15 +186,6 @@ fn naively(filters: &[(u32, String, Filter)], events: &[(String, Value)]) -> f64
     f64::from(turns) / began.elapsed().as_secs_f64()
 }
 
-fn inserted_per_second(filters: &[(u32, String, Filter)]) -> f64 {
-    let matcher = Matcher::default();
-    let began = Instant::now();
-    for (key, event_type, filter) in filters {
-        matcher.insert(*key, Some("one"), event_type, filter.clone());
-    }
-    filters.len() as f64 / began.elapsed().as_secs_f64()
-}
-
 /// What this thread has used of the processor.
 fn cpu_seconds() -> Outcome<f64> {
     let nanoseconds: u64 = std::fs::read_to_string("/proc/thread-self/schedstat")?.split(' ').next().ok_or("no processor time")?.parse()?;
@@ -216,24 +204,15 @@ fn fuzz(cases: usize) -> Outcome<()> {
     while compared < cases {
         seed += 1;
         let mut dice = Dice(seed);
-        let matcher = Matcher::default();
         let mut model = Vec::new();
         while (model.len() as u64) < FILTERS {
             let (space, types) = (generated::space(&mut dice), generated::subscribed(&mut dice));
             if let Ok(filter) = Filter::parse(&generated::filter(&mut dice)) {
-                matcher.insert(model.len(), space, types, filter.clone());
                 model.push((space, types, filter));
             }
         }
-        for turn in 0..200 {
-            let key = dice.below(FILTERS) as usize;
-            if let (Ok(filter), Some(entry)) = (Filter::parse(&generated::filter(&mut dice)), model.get_mut(key)) {
-                matcher.insert(key, entry.0, entry.1, filter.clone());
-                entry.2 = filter;
-            }
-            if turn == 100 {
-                matcher.compact();
-            }
+        let matcher = Matcher::of(model.iter().enumerate().map(|(key, (space, types, filter))| (key, *space, *types, filter)));
+        for _ in 0..50 {
             let (value, space, event_type) = (generated::event(&mut dice), generated::space(&mut dice), generated::event_type(&mut dice));
             let mut found = matcher.matching(&Event { space, event_type, value: &value });
             found.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a definition is checked against: the actions, queues and events of one space, as its creator sees them.
+//! What a definition is checked against: the actions and events of one space, as its creator sees them.
 
 use countersign_core::Mode;
 use countersign_core::action::{Action, Class, Effect, Repeatability, nearest};
@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Facts {
     /// By id.
     pub actions: BTreeMap<String, ActionFacts>,
-    /// The worker pools that the operator declared, beside those that are always there.
-    pub queues: BTreeSet<String>,
     pub event_types: BTreeSet<String>,
     /// The automation's own id; absent before it is first saved.
     pub automation_id: Option<String>,
@@ -23,8 +21,6 @@ pub struct ActionFacts {
     pub params_schema: Value,
     pub class: Class,
     pub repeatability: Repeatability,
-    /// The source performs a call once for each key that we send with it.
-    pub honours_key: bool,
     /// For the creator of the automation.
     pub mode: Mode,
     pub effects: Vec<Effect>,
@@ -34,13 +30,12 @@ pub struct ActionFacts {
 }
 
 impl ActionFacts {
-    /// What the action's own definition says. History and what its source promises are set beside it.
+    /// What the action's own definition says. History is set beside it.
     pub fn new(action: &Action, mode: Mode) -> Self {
         Self {
             params_schema: action.params_schema.clone(),
             class: action.tier.class(),
             repeatability: action.repeatability,
-            honours_key: false,
             mode,
             effects: action.effects.clone(),
             timeout_seconds: action.timeout_ms.div_ceil(1_000),
@@ -48,14 +43,9 @@ impl ActionFacts {
         }
     }
 
-    /// Calling it twice is as good as calling it once, by what it is.
+    /// Calling it twice is as good as calling it once, so a call whose outcome nobody saw may be made again.
     pub(super) fn is_repeatable(&self) -> bool {
         self.class == Class::Read || self.repeatability == Repeatability::Repeatable
-    }
-
-    /// A call whose outcome nobody saw may be made again.
-    pub(super) fn is_safe_to_retry(&self) -> bool {
-        self.is_repeatable() || self.honours_key
     }
 }
 

@@ -19,6 +19,6 @@ pub(crate) fn path(path: &str) -> Result<select::Path, Mistake> {
     select::Path::parse(path)
 }
 
-pub(crate) fn select(path: &str, value: &Value) -> Option<Value> {
-    select::Path::parse(path).ok()?.select(value)
+pub(crate) fn select(path: &str, value: &Value, left: &mut usize) -> Result<Option<Value>, select::TooMuch> {
+    select::Path::parse(path).map_or(Ok(None), |path| path.select(value, left))
 }

@@ -6,15 +6,14 @@ use crate::Mistake;
 use countersign_core::limits::{CALL_TIMEOUT_MS, QUEUE_FAST_SECONDS, QUEUE_MEDIUM_SECONDS};
 
 pub(super) const AUTO: &str = "auto";
-const ALWAYS: [&str; 4] = [AUTO, "fast", "medium", "long"];
+const QUEUES: [&str; 4] = [AUTO, "fast", "medium", "long"];
 
-pub(super) fn mistake(named: &str, facts: &Facts) -> Option<Mistake> {
-    if ALWAYS.contains(&named) || facts.queues.contains(named) {
+pub(super) fn mistake(named: &str) -> Option<Mistake> {
+    if QUEUES.contains(&named) {
         return None;
     }
-    let known: Vec<&str> = ALWAYS.into_iter().chain(facts.queues.iter().map(String::as_str)).collect();
-    let all = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let hint = did_you_mean(named, known, format!("write one of {all}"));
+    let all = QUEUES.map(|name| format!("`{name}`")).join(", ");
+    let hint = did_you_mean(named, QUEUES, format!("write one of {all}"));
     Some(Mistake::new("queue_unknown", format!("there is no queue `{named}`")).hint(hint))
 }
 

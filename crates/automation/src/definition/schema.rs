@@ -227,8 +227,8 @@ fn step() -> Value {
                 "description": "At most `execution.timeout_seconds`. Absent: the action's own." },
             "on_interrupted": { "$ref": "#/$defs/on_interrupted",
                 "description": "What becomes of the step if nobody saw how it ended, and its source cannot tell. `retry` needs an action that \
-                    reads, is idempotent, or whose source honours keys. Absent: as in `execution`; else `retry` where the action reads or is \
-                    idempotent, and `ask_human` elsewhere." },
+                    reads or is idempotent. Absent: as in `execution`; else `retry` where the action reads or is idempotent, and `ask_human` \
+                    elsewhere." },
         },
     })
 }
@@ -252,8 +252,7 @@ fn execution() -> Value {
             "chain_policy": { "enum": ["avoid_loop", "ignore_runs", "allow"], "default": "avoid_loop",
                 "description": "Whether an event that a run caused may start it: not if this automation is among its causes, never, or always." },
             "queue": { "type": "string", "minLength": 1, "maxLength": 64, "default": "auto", "x-countersign-widget": "queue",
-                "description": "The workers that perform it: `auto` (by its longest step), `fast`, `medium`, `long`, or a pool that the \
-                    operator declared." },
+                "description": "The workers that perform it: `auto` (by its longest step), `fast` (below 10 s), `medium` (up to 5 min) or `long`." },
             "on_interrupted": { "$ref": "#/$defs/on_interrupted", "description": "For the steps that do not say." },
             "output_from": { "$ref": "#/$defs/slug", "description": "The step of the plan whose result is the run's. Absent: the last that succeeded." },
             "on_failure": { "type": "array", "maxItems": ON_FAILURE_STEPS_MAX, "default": [], "items": { "$ref": "#/$defs/step" },

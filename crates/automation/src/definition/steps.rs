@@ -75,12 +75,12 @@ fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, fo
 }
 
 fn check_interruption(step: &Map<String, Value>, place: &str, action: Option<&ActionFacts>, for_all: Option<&str>, found: &mut Found) {
-    let (own, action) = (text(step, "on_interrupted"), action.filter(|action| !action.is_safe_to_retry()));
+    let (own, action) = (text(step, "on_interrupted"), action.filter(|action| !action.is_repeatable()));
     if action.is_none() || own.or(for_all) != Some("retry") {
         return;
     }
     let named = text(step, "action").unwrap_or_default();
-    let message = format!("`retry` could make `{named}` happen twice: it is no read, is not idempotent, and its source knows no keys");
+    let message = format!("`retry` could make `{named}` happen twice: it is no read, and not idempotent");
     found.add(
         &format!("{place}/on_interrupted"),
         [Mistake::new("on_interrupted_retry_unsafe", message).hint("write `ask_human` or `fail` for this step")],

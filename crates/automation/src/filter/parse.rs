@@ -220,7 +220,9 @@ impl Reader {
                 self.wrong(at, format!("the regex cannot be read: {}", said.trim().replace('\n', " ")), Some(hint.to_owned()))
             }
             Err(Refused::TooLarge) => {
-                let message = format!("the regex compiles to more than {} bytes", limits::FILTER_REGEX_COMPILED_BYTES_MAX);
+                let (places, bytes) = (limits::FILTER_REGEX_PLACES_MAX, limits::FILTER_REGEX_COMPILED_BYTES_MAX);
+                let message =
+                    format!("the regex has more than {places} places when it is written out, or compiles to more than {bytes} bytes");
                 self.mistake(at, budget::too_complex(message).hint("lower the counts of its repetitions"))
             }
         }

@@ -1,7 +1,9 @@
 //! A regex of linear time and bounded size, and the literals by which it is found in an index.
 
 use countersign_core::limits;
-use regex::Regex;
+use regex_automata::Input;
+use regex_automata::meta::{BuildError, Regex};
+use regex_automata::util::syntax;
 use regex_syntax::hir::{Hir, HirKind};
 
 /// Literals shorter than this are in nearly every text: to look for them would spare nothing.
@@ -30,9 +32,11 @@ impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self, Refused> {
         let syntax = regex_syntax::ParserBuilder::new().nest_limit(NEST_MAX).build().parse(text);
         let syntax = syntax.map_err(|error| Refused::Syntax(error.to_string()))?;
-        let too_large = |error: &regex::Error| matches!(error, regex::Error::CompiledTooBig(_));
-        let compiled =
-            compile(text).map_err(|error| if too_large(&error) { Refused::TooLarge } else { Refused::Syntax(error.to_string()) })?;
+        if places(&syntax) > limits::FILTER_REGEX_PLACES_MAX {
+            return Err(Refused::TooLarge);
+        }
+        let refused = |error: BuildError| if error.size_limit().is_some() { Refused::TooLarge } else { Refused::Syntax(error.to_string()) };
+        let compiled = compile(text).map_err(refused)?;
         Ok(Self { text: text.into(), compiled, literals: required(&syntax).unwrap_or_default() })
     }
 
@@ -46,17 +50,35 @@ impl Pattern {
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {
-        self.compiled.is_match(text)
+        finds(&self.compiled, text)
     }
 }
 
 /// The one way in which a filter's regex is compiled.
-pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
-    regex::RegexBuilder::new(text)
-        .nest_limit(NEST_MAX)
-        .size_limit(limits::FILTER_REGEX_COMPILED_BYTES_MAX)
-        .dfa_size_limit(SEARCH_BYTES_MAX)
-        .build()
+pub(crate) fn compile(text: &str) -> Result<Regex, BuildError> {
+    let config = Regex::config().nfa_size_limit(Some(limits::FILTER_REGEX_COMPILED_BYTES_MAX)).hybrid_cache_capacity(SEARCH_BYTES_MAX);
+    Regex::builder().configure(config).syntax(syntax::Config::new().nest_limit(NEST_MAX)).build(text)
+}
+
+/// The one way in which it searches: in the beginning of a text. What comes after is seen, so that `$` is still the end of the whole.
+pub(crate) fn finds(regex: &Regex, text: &str) -> bool {
+    let searched = (0..=text.len().min(limits::FILTER_REGEX_SEARCHED_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end));
+    regex.is_match(Input::new(text).range(..searched.unwrap_or_default()))
+}
+
+/// The places of a regex, with its repetitions written out. A search may be at all of them at once, at every byte of a text. A class is one,
+/// however many characters it has: inside of it a search goes one way.
+fn places(syntax: &Hir) -> usize {
+    match syntax.kind() {
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => 1,
+        HirKind::Capture(capture) => places(&capture.sub).saturating_add(1),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            places(&repetition.sub).saturating_add(1).saturating_mul(times as usize)
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(places).fold(0, usize::saturating_add),
+    }
 }
 
 /// Of a sequence, the part whose shortest literal is longest; of alternatives, all of them.
@@ -107,6 +129,40 @@ mod tests {
         ] {
             let pattern = Pattern::parse(text).ok().unwrap();
             assert_eq!(pattern.literals().iter().map(|literal| &**literal).collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_search_is_at_few_places_at_once() {
+        for (text, fits) in [
+            (r"^\w+@\w+\.com$", true),
+            (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", true),
+            ("^([a-z]{1,63}\\.){3}[a-z]{2,63}$", true),
+            ("[0-9a-f]{64}", true),
+            ("(?:a?){300}", true),
+            // Each compiles to less than 256 KB.
+            ("(?:a?){600}", false),
+            ("(a|b|ab){300}", false),
+            ("[ab]*a[ab]{600}", false),
+            ("a{2000}", false),
+        ] {
+            assert_eq!(Pattern::parse(text).is_ok(), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_text_is_searched_and_its_end_stays_where_it_is() {
+        let long = |start: &str, end: &str| format!("{start}{}{end}", "é".repeat(limits::FILTER_REGEX_SEARCHED_BYTES_MAX));
+        for (pattern, text, expected) in [
+            ("needle", long("needle", ""), true),
+            ("needle", long("", "needle"), false),
+            ("^xé", long("x", ""), true),
+            ("é$", long("", ""), false),
+            ("^x?é+$", long("x", ""), false),
+            ("^é+$", "é".repeat(limits::FILTER_REGEX_SEARCHED_BYTES_MAX / 2), true),
+            ("^$", String::new(), true),
+        ] {
+            assert_eq!(Pattern::parse(pattern).ok().unwrap().is_match(&text), expected, "{pattern}");
         }
     }
 }

@@ -78,6 +78,6 @@ const NUMBER: &str = "Numbers are exact: integers from -2^63 to 2^64-1 never go 
     with integers. 1, 1.0 and 1e0 are equal, as are -0 and 0; 2^53+1 and 2^53 are not.";
 const TEXT: &str = "Strings by code point and case, without normalisation. Other types do not match.";
 const REGEX: &str = "Rust's `regex` syntax, searched anywhere in the string: anchor it with ^ and $ for the whole. Case matters unless it starts with \
-    (?i). No look-around and no back-references, so it takes linear time.";
+    (?i). No look-around and no back-references, so it takes linear time. The first 16 KB of a string are searched.";
 const ORDER: &str = "Needs numbers on both sides. Strings have no order.";
 const EXISTS: &str = "Whether the field is there. Null is there, and so is an empty array; in an array of objects, some element has it.";

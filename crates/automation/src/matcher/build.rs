@@ -1,6 +1,6 @@
 //! Builds a segment: numbers the leaves of all filters, so that equal ones are one, and chooses by which leaves each filter is found.
 
-use super::code::{renumber, write};
+use super::code::write;
 use super::cover::{Access, Chooser};
 use super::intervals::Intervals;
 use super::leaf::{Leaf, Test};
@@ -36,11 +36,7 @@ impl<K> Default for Builder<K> {
     }
 }
 
-impl<K: Clone> Builder<K> {
-    pub(super) fn len(&self) -> usize {
-        self.keys.len()
-    }
-
+impl<K> Builder<K> {
     pub(super) fn add(&mut self, key: K, filter: &Filter) {
         let Self { keys, words, begins, leaves, paths } = self;
         keys.push(key);
@@ -48,22 +44,7 @@ impl<K: Clone> Builder<K> {
         write(filter, words, &mut |path, test| number(leaves, paths, path.names(), test));
     }
 
-    /// Adds filters of a segment.
-    pub(super) fn absorb(&mut self, segment: &Segment<K>, wanted: impl Fn(u32) -> bool) {
-        let Self { keys, words, begins, leaves, paths } = self;
-        for (filter, key) in (0..).zip(segment.keys()).filter(|(filter, _)| wanted(*filter)) {
-            keys.push(key.clone());
-            begins.push(words.len() as u32);
-            renumber(segment.inner.words_of(filter), words, &mut |leaf| {
-                let known = segment.inner.leaves.get(leaf as usize);
-                let names = known.and_then(|leaf| segment.inner.paths.get(leaf.path as usize));
-                // Every leaf and every path of a segment is in it.
-                known.zip(names).map_or(0, |(leaf, names)| number(leaves, paths, names, leaf.test.clone()))
-            });
-        }
-    }
-
-    pub(super) fn finish(self, id: u32) -> Segment<K> {
+    pub(super) fn finish(self) -> Segment<K> {
         let Self { keys, words, begins, leaves, paths } = self;
         let paths = in_order(paths);
         let leaves = in_order(leaves);
@@ -92,7 +73,7 @@ impl<K: Clone> Builder<K> {
             leaves: leaves.into(),
             paths: paths.into(),
         };
-        Segment { id, keys: filters.into_iter().map(|(.., key)| key).collect(), inner }
+        Segment { keys: filters.into_iter().map(|(.., key)| key).collect(), inner }
     }
 }
 

@@ -99,26 +99,6 @@ pub(super) fn write(filter: &Filter, words: &mut Vec<u32>, number: &mut impl FnM
     });
 }
 
-/// The same words with other numbers for their leaves.
-pub(super) fn renumber(words: &[u32], into: &mut Vec<u32>, number: &mut impl FnMut(u32) -> u32) {
-    for node in nodes(words) {
-        let (tag, body) = match node {
-            Node::Object(terms) => {
-                let renumbered = |word: &u32| {
-                    let term = Term::of(*word);
-                    Term { leaf: number(term.leaf), ..term }.word()
-                };
-                composite(into, OBJECT, |into| into.extend(terms.iter().map(renumbered)));
-                continue;
-            }
-            Node::And(body) => (AND, body),
-            Node::Or(body) => (OR, body),
-            Node::Not(body) => (NOT, body),
-        };
-        composite(into, tag, |into| renumber(body, into, number));
-    }
-}
-
 fn composite(words: &mut Vec<u32>, tag: u32, write: impl FnOnce(&mut Vec<u32>)) {
     let head = words.len();
     words.push(tag);

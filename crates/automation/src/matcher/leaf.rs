@@ -1,7 +1,7 @@
 //! The smallest thing that is judged: what one path's values must be like. A leaf that many filters have is judged once per event.
 
-use crate::filter::{Number, Operator, Pattern, Scalar, ScalarRef, compile};
-use regex::Regex;
+use crate::filter::{Number, Operator, Pattern, Scalar, ScalarRef, compile, finds};
+use regex_automata::meta::Regex;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -118,7 +118,7 @@ impl Search {
 
     fn is_match(&self, text: &str) -> bool {
         // It has compiled when the filter was read, in the same way.
-        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref().is_some_and(|regex| regex.is_match(text))
+        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref().is_some_and(|regex| finds(regex, text))
     }
 }
 

@@ -1,4 +1,4 @@
-//! An immutable part of the matcher: some filters of one shard, and the indexes by which they are found.
+//! The filters of one shard, and the indexes by which they are found.
 
 use super::intervals::Intervals;
 use super::judge::{Judge, Memory};
@@ -12,7 +12,6 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 
 pub(super) struct Segment<K> {
-    pub(super) id: u32,
     pub(super) keys: Box<[K]>,
     pub(super) inner: Inner,
 }
@@ -69,19 +68,11 @@ pub(super) enum Probe<'v> {
 }
 
 impl<K> Segment<K> {
-    pub(super) fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.keys.iter()
-    }
-
-    /// Visits every filter that the event satisfies.
-    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, mut visit: impl FnMut(u32, &K)) {
+    /// Visits the key of every filter that the event satisfies.
+    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, mut visit: impl FnMut(&K)) {
         Judge::answer(&self.inner, event, memory, |filter| {
             if let Some(key) = self.keys.get(filter as usize) {
-                visit(filter, key);
+                visit(key);
             }
         });
     }

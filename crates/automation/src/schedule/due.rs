@@ -112,11 +112,23 @@ impl Schedule {
         }
     }
 
+    /// How many ticks there are after `after` and up to `until`, and when the first and the last of them are. None if there are none. The work
+    /// is bounded, however far apart the two are.
+    pub fn between(&self, after: Timestamp, until: Timestamp) -> Option<(u64, Timestamp, Timestamp)> {
+        let to = second(until) + 1;
+        let counted = self.counted((second(after) + 1).max(to - SECONDS_MAX), to);
+        counted.map(|(count, first, last)| (count, first.scheduled_for, last.scheduled_for))
+    }
+
     /// Missed ticks, from one instant on and before another. None if there are none.
     fn missed(&self, reason: SkipReason, from: i64, to: i64) -> Option<Skipped> {
+        self.counted(from, to).map(|(count, first, last)| Skipped { reason, count, first, last })
+    }
+
+    fn counted(&self, from: i64, to: i64) -> Option<(u64, Tick, Tick)> {
         let first = self.walk(from, to).find(fires).and_then(|at| self.tick(at))?;
         let last = self.walk_back(from, to).find(fires).and_then(|at| self.tick(at))?;
-        Some(Skipped { reason, count: self.count(from, to), first, last })
+        Some((self.count(from, to), first, last))
     }
 
     fn jumped_over(&self, from: i64, to: i64) -> Option<Skipped> {

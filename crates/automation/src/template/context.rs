@@ -3,6 +3,7 @@
 use super::error::{Reason, RenderError};
 use countersign_core::Timestamp;
 use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
+use countersign_core::run::RunFailure;
 use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ pub struct Run {
     pub trigger_id: Option<String>,
     pub space_id: Option<String>,
     pub creator_id: String,
-    /// Counted from 1.
+    /// Which attempt of the step this is, counted from 1.
     pub attempt: u32,
     /// Present in the steps of `on_failure`.
     pub failure: Option<Failure>,
@@ -33,6 +34,13 @@ pub struct Failure {
     pub step_id: String,
     pub code: String,
     pub message: String,
+}
+
+impl From<&RunFailure> for Failure {
+    fn from(failure: &RunFailure) -> Self {
+        let RunFailure { code, message, step_id } = failure.clone();
+        Self { step_id: step_id.unwrap_or_default(), code, message }
+    }
 }
 
 /// The data of one render. It is converted for the engine once, and only what is read.

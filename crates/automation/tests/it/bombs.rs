@@ -2,6 +2,7 @@
 
 use crate::workers::{Pool, pool};
 use automation::template::{Context, Names, Renderer, Workers, check};
+use countersign_core::limits::RENDER_CPU_MS;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -100,12 +101,16 @@ async fn render_bombs_die() {
             }
             (_, checked) => panic!("{name}: {checked:?}"),
         }
-        // The limit is processor time; this much passes only if it does not hold.
+        // A worker that is not killed for its processor time is killed after this time on the clock, or hangs.
         assert!(began.elapsed() < Duration::from_secs(5), "{name} took {:?}", began.elapsed());
         let grown = memory_kb().saturating_sub(before);
         assert!(grown < GROWTH_KB_MAX, "{name}: the host grew by {grown} KB");
         serves_on(&renderer, &context).await;
     }
+    // The worker's own clock is read; on a busy host it is read late, and never so late.
+    let killed_after = pool.killed_after();
+    let most = Duration::from_millis(2 * RENDER_CPU_MS);
+    assert!(!killed_after.is_empty() && killed_after.iter().all(|cpu| *cpu < most), "{killed_after:?}");
 }
 
 async fn serves_on(renderer: &Renderer, context: &Context) {

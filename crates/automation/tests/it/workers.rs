@@ -5,16 +5,29 @@ use countersign_core::Future;
 use countersign_core::limits::{RENDER_CPU_MS, RENDER_LINE_BYTES_MAX, RENDER_MEMORY_BYTES, RENDER_WALL_MS, RENDERS_PER_WORKER};
 use sandbox::worker::{Limits, Lost};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(crate) struct Pool(sandbox::worker::Workers);
+pub(crate) struct Pool {
+    workers: sandbox::worker::Workers,
+    /// The processor time of each request whose worker was killed for it.
+    killed_after: Mutex<Vec<Duration>>,
+}
+
+impl Pool {
+    pub(crate) fn killed_after(&self) -> Vec<Duration> {
+        self.killed_after.lock().unwrap().clone()
+    }
+}
 
 impl Workers for Pool {
     fn ask(&self, request: String) -> Future<'_, Result<String, RenderError>> {
         Box::pin(async move {
-            let answer = self.0.ask(request.as_bytes()).await.map_err(|lost| match lost {
-                Lost::Slow { .. } => RenderError::new(Reason::Time, lost.to_string()),
+            let answer = self.workers.ask(request.as_bytes()).await.map_err(|lost| match lost {
+                Lost::Slow { cpu } => {
+                    self.killed_after.lock().unwrap().push(cpu);
+                    RenderError::new(Reason::Time, lost.to_string())
+                }
                 Lost::Died => RenderError::new(Reason::Output, lost.to_string()),
                 Lost::Unavailable(error) => RenderError::new(Reason::Unavailable, error.to_string()),
             })?;
@@ -32,7 +45,7 @@ pub(crate) fn pool() -> Arc<Pool> {
         requests_per_worker: RENDERS_PER_WORKER,
         answer_bytes_max: RENDER_LINE_BYTES_MAX,
     };
-    Arc::new(Pool(sandbox::worker::Workers::new(&helper(), limits).unwrap()))
+    Arc::new(Pool { workers: sandbox::worker::Workers::new(&helper(), limits).unwrap(), killed_after: Mutex::default() })
 }
 
 pub(crate) fn renderer() -> Renderer {

@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Automations", &["automation", "trigger", "firing", "run", "artifact", "document"]),
     ("Permission", &["mode", "grant", "observe", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
-    ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "help"]),
+    ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "schema", "help"]),
 ];
 
 const EXAMPLES: &str = "\

@@ -36,6 +36,14 @@ pub(crate) enum Artifact {
   countersign artifact download art_… --out a.pdf
   countersign artifact download art_… --out -        to stdout")]
     Download(Download),
+    /// Take the bytes of an artifact away from everybody, for good
+    #[command(before_help = "Examples:\n  countersign artifact quarantine art_…")]
+    Quarantine {
+        /// Its id
+        artifact: String,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -90,6 +98,13 @@ impl Artifact {
             }
             Self::Show { artifact } => drop(resource::show::<ArtifactView>(&artifact, client, terminal).await?),
             Self::Download(download) => return download.run(client, terminal).await,
+            Self::Quarantine { artifact, agreed } => {
+                let question =
+                    format!("Quarantine artifact `{}`? Nobody gets its bytes any more, and that does not end.", clean::line(&artifact));
+                terminal.consent(&question, agreed.consent(client)).await?;
+                let answer = client.post_empty::<ArtifactView>(&["artifacts", &artifact, "quarantine"]).await?;
+                resource::tell(&answer, client, terminal).await?;
+            }
         }
         Ok(Exit::Ok)
     }

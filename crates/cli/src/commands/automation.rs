@@ -2,18 +2,19 @@
 
 mod apply;
 mod draft;
+mod dry_run;
+mod edit;
 mod file;
 mod mistakes;
 
 pub(super) use apply::hook_token;
 
-use super::action::params;
-use super::runs;
+use super::runs::{self, Inputs};
+use crate::client::Method;
 use crate::shared::*;
 use api::Page;
 use api::automation::{
-    AutomationVersionView, AutomationView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, PlanView,
-    ValidDefinitionResponse,
+    AutomationVersionView, AutomationView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, ValidDefinitionResponse,
 };
 use api::run::RunAutomationRequest;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -43,26 +44,24 @@ pub(crate) enum Automation {
     /// Check a definition, and tell all its mistakes at once
     #[command(before_help = "Examples:\n  countersign automation validate -f digest.json")]
     Validate(Definition),
-    /// Show what would happen to each step, and when it would fire; nothing is performed
-    #[command(before_help = "Examples:
-  countersign automation dry-run -f digest.json
-  countersign automation dry-run 'Daily digest'                                     the saved one")]
-    DryRun(DryRun),
+    /// Show what would happen to each step, with which params, and when it would fire; nothing is performed
+    #[command(before_help = dry_run::EXAMPLES)]
+    DryRun(dry_run::DryRun),
     /// Save the definition of a file; of anybody but a person it becomes a draft
     #[command(before_help = apply::EXAMPLES)]
     Apply(apply::Apply),
+    /// Change the definition of an automation in $VISUAL or $EDITOR, and save it
+    #[command(before_help = "Examples:\n  countersign automation edit 'Daily digest'")]
+    Edit {
+        /// Its name or id
+        automation: String,
+    },
     /// Show how the definition of a file differs from the saved one
     #[command(before_help = "Examples:
   countersign automation diff -f digest.json                                        with the one of its name
+  countersign automation diff -f digest.json --space lab                            with the one of its name in that space
   countersign automation diff -f digest.json --automation aut_…")]
-    Diff {
-        /// The file with the definition, JSON or YAML; - reads JSON from stdin
-        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: String,
-        /// The automation; the one of the same name when absent
-        #[arg(long, value_name = "AUTOMATION")]
-        automation: Option<String>,
-    },
+    Diff(Diff),
     /// Run an automation now
     #[command(before_help = "Examples:
   countersign automation run 'Daily digest'
@@ -139,16 +138,16 @@ impl Definition {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DryRun {
-    /// The name or id of a saved one
-    #[arg(required_unless_present = "file")]
-    automation: Option<String>,
-    /// The file with a definition, JSON or YAML; - reads JSON from stdin
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "automation")]
-    file: Option<String>,
-    /// The space that it would act in; main when absent
-    #[arg(long, value_name = "SPACE", requires = "file")]
+pub(crate) struct Diff {
+    /// The file with the definition, JSON or YAML; - reads JSON from stdin
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: String,
+    /// The space of the one of the same name; any space when absent
+    #[arg(long, value_name = "SPACE", conflicts_with = "automation")]
     space: Option<String>,
+    /// The automation; the one of the same name when absent
+    #[arg(long, value_name = "AUTOMATION")]
+    automation: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -158,9 +157,8 @@ pub(crate) struct Run {
     /// Its inputs: key=value for a text, key:=json for anything else
     #[arg(value_name = "INPUT")]
     words: Vec<String>,
-    /// Its inputs as a JSON object; @file reads a file, - reads stdin
-    #[arg(long, value_name = "JSON")]
-    params: Option<String>,
+    #[command(flatten)]
+    inputs: Inputs,
     /// The same key with the same inputs starts one run
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -266,7 +264,8 @@ impl Automation {
             Self::Validate(definition) => return validate(definition, client, terminal).await,
             Self::DryRun(asked) => return asked.run(client, terminal).await,
             Self::Apply(apply) => return apply.run(client, terminal).await,
-            Self::Diff { file, automation } => return diff(&file, automation, client, terminal).await,
+            Self::Edit { automation } => return edit::edit(&automation, client, terminal).await,
+            Self::Diff(diff) => return diff.run(client, terminal).await,
             Self::Run(run) => return run.run(client, terminal).await,
             Self::Pause { automation } => change(&automation, "pause", client, terminal).await?,
             Self::Resume { automation } => change(&automation, "resume", client, terminal).await?,
@@ -325,70 +324,39 @@ async fn validate(definition: Definition, client: &Client, terminal: &mut Termin
     Ok(Exit::Ok)
 }
 
-const STEP_COLUMNS: &[Column] =
-    &[Column::Whole("STEP"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Whole("MODE"), Column::Cut("WHY")];
-
-impl DryRun {
+impl Diff {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let Self { automation, file, space } = self;
-        let answer = match (automation, file) {
-            (_, Some(file)) => {
-                let request = Definition { file, space }.request(terminal).await?;
-                client.question::<PlanView>(&["automations", "dry-run"], &request).await
+        let Self { file, space, automation } = self;
+        let definition = file::read(&file, terminal).await?;
+        let name = apply::name_of(&definition);
+        let id = match (automation, space) {
+            (None, Some(space)) => {
+                let found = apply::of_name(&name, Some(space.as_str()), client).await?;
+                let unknown = || format!("there is no automation `{}` in the space `{}`", clean::line(&name), clean::line(&space));
+                found.ok_or_else(|| Failure::new(Exit::NotFound, unknown()).hint("countersign automation list"))?
             }
-            (automation, None) => {
-                let id = automation_named(automation.as_deref().unwrap_or_default(), client).await?;
-                client.get::<PlanView>(&["automations", &id, "plan"], &[]).await
-            }
+            (named, _) => automation_named(&named.unwrap_or(name), client).await?,
         };
+        let request = DefinitionRequest { space: None, definition };
+        let answer = client.question::<DefinitionDiffView>(&["automations", &id, "diff"], &request).await;
         let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-        let mut table = Table::new(STEP_COLUMNS, "no steps");
-        for step in &answer.read.steps {
-            table.row([
-                Cell::text(&step.step_id),
-                Cell::text(&step.action),
-                Cell::tier(step.tier),
-                Cell::mode(step.mode),
-                Cell::text(step.tightened.join("; ")),
-            ]);
+        let short = |value: &Option<Value>| Cell::maybe(value.as_ref().map(ToString::to_string));
+        let mut table = Table::new([Column::Whole("PLACE"), Column::Cut("BEFORE"), Column::Cut("AFTER")], "no difference");
+        for change in &answer.read.changes {
+            table.row([Cell::text(&change.pointer), short(&change.before), short(&change.after)]);
         }
         terminal.list(&answer.raw, &table)?;
-        if !terminal.is_document() {
-            for schedule in &answer.read.schedules {
-                let next: Vec<_> = schedule.next.iter().map(ToString::to_string).collect();
-                let (trigger, words) = (clean::line(&schedule.trigger_id), clean::line(&schedule.schedule));
-                terminal.note(format!("{trigger} fires {words} ({}): {}", clean::line(&schedule.timezone), next.join(", ")));
-            }
-            mistakes::tell(&answer.read.warnings, Tone::Warn, terminal);
-            mistakes::tell(&answer.read.flags, Tone::Muted, terminal);
-        }
         Ok(Exit::Ok)
     }
 }
 
-async fn diff(file: &str, automation: Option<String>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let definition = file::read(file, terminal).await?;
-    let named = automation.or_else(|| definition.get("name").and_then(Value::as_str).map(str::to_owned)).unwrap_or_default();
-    let id = automation_named(&named, client).await?;
-    let request = DefinitionRequest { space: None, definition };
-    let answer = client.question::<DefinitionDiffView>(&["automations", &id, "diff"], &request).await;
-    let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-    let short = |value: &Option<Value>| Cell::maybe(value.as_ref().map(ToString::to_string));
-    let mut table = Table::new([Column::Whole("PLACE"), Column::Cut("BEFORE"), Column::Cut("AFTER")], "no difference");
-    for change in &answer.read.changes {
-        table.row([Cell::text(&change.pointer), short(&change.before), short(&change.after)]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    Ok(Exit::Ok)
-}
-
 impl Run {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let inputs = params::read(self.params.as_deref(), &self.words, terminal).await?;
+        let inputs = self.inputs.read(self.words, terminal).await?;
         let id = automation_named(&self.automation, client).await?;
         let headers: Vec<_> = self.idempotency_key.map(|key| ("idempotency-key", key)).into_iter().collect();
-        let request = RunAutomationRequest { inputs };
-        let answer = client.post_with::<FiredResponse>(&["automations", &id, "run"], &headers, &request).await;
+        let request = inputs.map_or_else(RunAutomationRequest::default, |inputs| RunAutomationRequest { inputs });
+        let answer = client.change_with::<FiredResponse>(Method::POST, &["automations", &id, "run"], &headers, Some(&request)).await;
         let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
         runs::started(&answer, self.follow, client, terminal).await
     }

@@ -104,7 +104,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("data", &["data folder", "master key", "owner token", "disk", "workspace"]),
     ("sandbox", &["sandbox", "interpreter"]),
     ("server", &["server", "clock", "token", "versions", "code"]),
-    ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
+    ("store", &["store", "servers", "receipts", "in doubt", "inbox", "runs", "dead letters"]),
     ("sources", &["source", "package", "connection"]),
     ("people", &["space", "channel"]),
 ];

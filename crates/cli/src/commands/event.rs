@@ -7,9 +7,12 @@ mod tail;
 
 use super::action::params;
 use crate::shared::*;
+use api::Page;
 use api::event::{PublishRequest, PublishedEvents, ReplayGroupRequest, ReplayGroupResponse};
+use api::event_types::EventTypeView;
 use api::stream::StreamEvent;
 use clap::{Args, Subcommand};
+use countersign_core::action::nearest;
 use countersign_core::{EventId, random_bytes};
 use std::collections::BTreeMap;
 
@@ -28,6 +31,15 @@ pub(crate) enum Event {
     Show {
         /// Its position, its id, or the id that whoever sent it gave it
         event: String,
+    },
+    /// Print data that an event of one of our types could have
+    #[command(before_help = "Examples:
+  countersign event sample automation.run.failed
+  countersign event sample document.added > document.json       to try a filter or a template on")]
+    Sample {
+        /// Its type, such as invocation.succeeded
+        #[arg(value_name = "TYPE")]
+        name: String,
     },
     /// Give a consumer group events once more
     #[command(before_help = "Examples:
@@ -137,6 +149,7 @@ impl Event {
                 resource::show::<StreamEvent>(&event, client, terminal).await?;
                 Ok(Exit::Ok)
             }
+            Self::Sample { name } => sample(&name, client, terminal).await,
             Self::Replay(replay) => replay.run(client, terminal).await,
             Self::Export(export) => export.run(client, terminal).await,
             Self::Import(import) => import.run(client, terminal).await,
@@ -144,6 +157,17 @@ impl Event {
             Self::Group(group) => group.run(client, terminal).await,
         }
     }
+}
+
+async fn sample(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let types = client.get::<Page<EventTypeView>>(&["event-types"], &[]).await?.read.items;
+    let Some(found) = types.iter().find(|one| one.name == name) else {
+        let near = nearest(name, types.iter().map(|one| one.name.as_str()));
+        let unknown = Failure::new(Exit::NotFound, format!("the server publishes no events of the type `{}`", clean::line(name)));
+        return Err(if near.is_empty() { unknown } else { unknown.hint(format!("did you mean {}?", near.join(" or "))) });
+    };
+    terminal.document(&found.sample)?;
+    Ok(Exit::Ok)
 }
 
 impl Publish {

@@ -12,6 +12,7 @@ pub(crate) enum Firing {
     /// List the firings of an automation, newest first: what ran, what did not, and why
     #[command(before_help = "Examples:
   countersign firing list 'Daily digest'
+  countersign firing list 'Daily digest' --no-run                    what did not run, and why
   countersign firing list 'Daily digest' --outcome skipped")]
     List(List),
 }
@@ -23,9 +24,12 @@ pub(crate) struct List {
     /// Only those of this trigger
     #[arg(long, value_name = "TRIGGER")]
     trigger: Option<String>,
-    /// Only those that came to this: started, skipped, dropped, deduplicated or refused
+    /// Only those that came to this: started, skipped, dropped or refused
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     outcome: Option<FiringOutcome>,
+    /// Only those that started no run
+    #[arg(long)]
+    no_run: bool,
     #[command(flatten)]
     paging: Paging,
 }
@@ -59,7 +63,7 @@ impl Resource for FiringView {
 fn outcome_cell(outcome: FiringOutcome) -> Cell {
     let tone = match outcome {
         FiringOutcome::Started => Tone::Ok,
-        FiringOutcome::Skipped | FiringOutcome::Deduplicated => Tone::Muted,
+        FiringOutcome::Skipped => Tone::Muted,
         FiringOutcome::Dropped => Tone::Warn,
         FiringOutcome::Refused => Tone::Danger,
     };
@@ -68,15 +72,18 @@ fn outcome_cell(outcome: FiringOutcome) -> Cell {
 
 impl Firing {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let Self::List(List { automation, trigger, outcome, paging }) = self;
+        let Self::List(List { automation, trigger, outcome, no_run, paging }) = self;
         let id = automation_named(&automation, client).await?;
-        let only = [("trigger", trigger), ("outcome", outcome.map(|outcome| outcome.as_str().to_owned()))];
+        let outcome = outcome.map(|outcome| outcome.as_str().to_owned());
+        let only = [("trigger", trigger), ("outcome", outcome), ("no_run", no_run.then(|| "true".to_owned()))];
         let only: Vec<_> = only.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let query: Vec<_> = paging.query().into_iter().chain(only.clone()).collect();
         let answer = client.get::<Page<FiringView>>(&["automations", &id, "firings"], &query).await?;
         resource::write(&answer.read.items, &answer.raw, FiringView::EMPTY.to_owned(), client, terminal).await?;
         if let Some(next) = &answer.read.next {
-            let typed: String = only.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
+            let flag =
+                |(name, value): &(&str, String)| if *name == "no_run" { " --no-run".to_owned() } else { format!(" --{name} {value}") };
+            let typed: String = only.iter().map(flag).collect();
             terminal.next(format!("countersign firing list {id}{typed}{}", paging.next(next)));
         }
         Ok(Exit::Ok)

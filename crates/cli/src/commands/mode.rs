@@ -1,5 +1,6 @@
 //! `countersign mode`: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
+use super::automation::automation_named;
 use super::part::Part;
 use crate::shared::*;
 use api::action::ActionView;
@@ -14,8 +15,8 @@ pub(crate) enum Mode {
     /// List modes that were set; all others are inferred
     #[command(before_help = "Examples:\n  countersign mode list")]
     List {
-        /// Only what was set for this automation
-        #[arg(long, value_name = "ID")]
+        /// Only what was set for this automation, by its name or id
+        #[arg(long)]
         automation: Option<String>,
         #[command(flatten)]
         paging: Paging,
@@ -24,7 +25,7 @@ pub(crate) enum Mode {
     #[command(before_help = "Examples:
   countersign mode set files.write_text allow               run without approval
   countersign mode set http.request deny                    deny, with a receipt
-  countersign mode set files.write_text allow --automation aut_…")]
+  countersign mode set files.write_text allow --automation 'Daily digest'")]
     Set {
         /// Such as files.write_text
         action: String,
@@ -34,8 +35,8 @@ pub(crate) enum Mode {
         /// Automations can only tighten it
         #[arg(long, conflicts_with = "automation")]
         locked: bool,
-        /// For this automation alone: it comes before the org's, unless that is locked
-        #[arg(long, value_name = "ID")]
+        /// For this automation alone, by its name or id: it comes before the org's, unless that is locked
+        #[arg(long)]
         automation: Option<String>,
         #[command(flatten)]
         unasked: Unasked,
@@ -67,8 +68,8 @@ pub(crate) enum Mode {
     Unset {
         /// Such as files.write_text
         action: String,
-        /// Of this automation alone
-        #[arg(long, value_name = "ID")]
+        /// Of this automation alone, by its name or id
+        #[arg(long)]
         automation: Option<String>,
         #[command(flatten)]
         unasked: Unasked,
@@ -137,6 +138,7 @@ impl Mode {
         let (client, terminal) = (&setting.client()?, setting.terminal);
         match self {
             Self::List { automation, paging } => {
+                let automation = automation_of(automation, client).await?;
                 resource::list::<ModeView>(Asked::of(&paging).only("automation", automation), client, terminal).await?;
             }
             Self::Set { action, mode, locked, automation, unasked: _ } => {
@@ -146,6 +148,7 @@ impl Mode {
                     Choice::Deny => countersign_core::Mode::Deny,
                 };
                 let is_first = mode == countersign_core::Mode::Allow && terminal.is_for_words() && is_unreviewed(&action, client).await;
+                let automation = automation_of(automation, client).await?;
                 let request = SetModeRequest { mode, locked };
                 let answer = client.put::<ModeChangeResponse>(&path(automation.as_deref(), &action), &request).await?;
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
@@ -166,6 +169,7 @@ impl Mode {
             Self::Export { .. } => {}
             Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
             Self::Unset { action, automation, unasked: _ } => {
+                let automation = automation_of(automation, client).await?;
                 let answer = client.delete::<ModeChangeResponse>(&path(automation.as_deref(), &action)).await?;
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
@@ -196,6 +200,13 @@ async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     };
     terminal.remark(Tone::Warn.paint(format!("! {unreviewed}, and setting a mode is not a review")));
     terminal.next(format!("countersign action review {}", clean::line(action)));
+}
+
+async fn automation_of(named: Option<String>, client: &Client) -> Result<Option<String>, Failure> {
+    match named {
+        Some(named) => automation_named(&named, client).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// The path of an action's mode: the org's, or an automation's.

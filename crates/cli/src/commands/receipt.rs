@@ -34,14 +34,16 @@ pub(crate) enum Receipt {
         /// The id of a receipt, or of its invocation or batch
         receipt: String,
     },
-    /// Verify every record: offline with a file, or those of the server
+    /// Verify every record, or one by its proof: offline with a file, or those of the server
     #[command(before_help = verify::EXAMPLES)]
     Verify(verify::Verify),
     /// Export all records to a file that can be verified offline
     #[command(before_help = export::EXAMPLES)]
     Export(export::Export),
     /// Prove that one receipt is in the audit log, step by step
-    #[command(before_help = "Examples:\n  countersign receipt prove rcp_…")]
+    #[command(before_help = "Examples:
+  countersign receipt prove rcp_…
+  countersign receipt prove rcp_… --json > kept.proof.json        for `receipt verify`")]
     Prove {
         /// The id of a receipt, or of its invocation or batch
         receipt: String,

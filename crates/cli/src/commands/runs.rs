@@ -1,12 +1,16 @@
 //! `countersign run`: executions of automations, step by step.
 
+mod logs;
+
 use super::action::params;
 use super::automation::automation_named;
+use super::editor::{self, About};
 use crate::shared::*;
 use api::automation::FiredResponse;
 use api::run::{RerunRequest, RunView, StepView};
 use clap::{Args, Subcommand};
 use countersign_core::run::{RunStatus, StepStatus, WaitingFor};
+use serde_json::Value;
 use std::time::Duration;
 
 /// How often a run that is followed is looked at.
@@ -16,8 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) enum RunCommand {
     /// List runs, newest first
     #[command(before_help = "Examples:
-  countersign run list
-  countersign run list --automation 'Daily digest' --status failed")]
+  countersign run list --failed
+  countersign run list --automation 'Daily digest' --status waiting")]
     List {
         /// Only those of this automation, by its name or id
         #[arg(long, value_name = "AUTOMATION")]
@@ -25,6 +29,9 @@ pub(crate) enum RunCommand {
         /// Only those with this status
         #[arg(long, value_name = "STATUS", value_parser = parse_status)]
         status: Option<RunStatus>,
+        /// Only those that failed; the same as --status failed
+        #[arg(long, conflicts_with = "status")]
+        failed: bool,
         #[command(flatten)]
         paging: Paging,
     },
@@ -40,6 +47,9 @@ pub(crate) enum RunCommand {
         /// Its id
         run: String,
     },
+    /// Tell what happened in a run, line by line
+    #[command(before_help = logs::EXAMPLES)]
+    Logs(logs::Logs),
     /// End a run; a step in progress still ends as it ends
     #[command(before_help = "Examples:\n  countersign run cancel run_…")]
     Cancel {
@@ -47,10 +57,12 @@ pub(crate) enum RunCommand {
         run: String,
     },
     /// Run a run once more: all of it, or from one of its steps on
+    #[command(visible_alias = "retry")]
     #[command(before_help = "Examples:
   countersign run rerun run_…                                all of it, with the version that is saved now
   countersign run rerun run_… --from deliver                 what came before `deliver` is taken from the run
-  countersign run rerun run_… since=2026-01-31T12:00:00Z     with other inputs")]
+  countersign run rerun run_… since=2026-01-31T12:00:00Z     with other inputs
+  countersign run retry run_… --edit-input                   with its inputs as you change them")]
     Rerun(Rerun),
 }
 
@@ -61,15 +73,39 @@ pub(crate) struct Rerun {
     /// Other inputs, which replace all of its own: key=value for a text, key:=json for anything else
     #[arg(value_name = "INPUT")]
     words: Vec<String>,
-    /// Other inputs as a JSON object; @file reads a file, - reads stdin
-    #[arg(long, value_name = "JSON")]
-    params: Option<String>,
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Change its inputs in $VISUAL or $EDITOR first
+    #[arg(long, conflicts_with_all = ["words", "input", "inputs"])]
+    edit_input: bool,
     /// The step to begin with
     #[arg(long = "from", value_name = "STEP")]
     step: Option<String>,
     /// Follow the new run until it has ended
     #[arg(long)]
     follow: bool,
+}
+
+/// The inputs of a run.
+#[derive(Debug, Args)]
+pub(crate) struct Inputs {
+    /// One input: key=value for a text, key:=json for anything else; may be given several times
+    #[arg(long, value_name = "INPUT")]
+    input: Vec<String>,
+    /// All inputs as a JSON object; @file reads a file, - reads stdin
+    #[arg(long, alias = "params", value_name = "JSON")]
+    inputs: Option<String>,
+}
+
+impl Inputs {
+    /// All of them, and those that are given as words; `None` if there are none.
+    pub(super) async fn read(self, words: Vec<String>, terminal: &Terminal) -> Result<Option<Value>, Failure> {
+        let words = [words, self.input].concat();
+        if words.is_empty() && self.inputs.is_none() {
+            return Ok(None);
+        }
+        params::read(self.inputs.as_deref(), &words, terminal).await.map(Some)
+    }
 }
 
 fn parse_status(text: &str) -> Result<RunStatus, String> {
@@ -92,12 +128,14 @@ impl Resource for RunView {
         Field::both("trigger", Column::Whole, |one, _| text(one.trigger_id.as_deref().unwrap_or(one.trigger_type.as_str()))),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
+        Field::line("cost", |one, _| one.cost_usd.as_ref().filter(|cost| *cost != "0").map(|cost| Cell::text(format!("${cost}")))),
         Field::line("waits for", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("error", |one, _| maybe(one.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)))),
         Field::line("failed step", |one, _| maybe(one.error.as_ref().and_then(|error| error.step_id.as_ref()))),
         Field::line("inputs", |one, _| text(one.inputs.to_string())),
         Field::line("output", |one, _| maybe(one.output.as_ref().map(ToString::to_string))),
         Field::line("rerun of", |one, _| maybe(one.rerun_of.as_ref())),
+        Field::line("asked by", |one, view| view.who(one.asked_by.as_ref()?)),
         Field::line("cancelled by", |one, view| view.who(one.cancelled_by.as_ref()?)),
         Field::line("space", |one, view| view.space(&one.space_id)),
         Field::line("session", |one, _| text(&one.session_id)),
@@ -172,17 +210,18 @@ pub(super) fn step_line(step: &StepView) -> String {
 impl RunCommand {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::List { automation, status, paging } => {
+            Self::List { automation, status, failed, paging } => {
                 let automation = match automation {
                     Some(named) => Some(automation_named(&named, client).await?),
                     None => None,
                 };
-                let status = status.map(|status| status.as_str().to_owned());
+                let status = status.or_else(|| failed.then_some(RunStatus::Failed)).map(|status| status.as_str().to_owned());
                 let asked = Asked::of(&paging).only("automation", automation).only("status", status);
                 resource::list::<RunView>(asked, client, terminal).await?;
             }
             Self::Show { run } => drop(resource::show::<RunView>(&run, client, terminal).await?),
             Self::Watch { run } => return watch(&run, client, terminal).await,
+            Self::Logs(logs) => return logs.run(client, terminal).await,
             Self::Cancel { run } => {
                 let answer = client.post_empty::<RunView>(&["runs", &run, "cancel"]).await?;
                 resource::tell(&answer, client, terminal).await?;
@@ -195,13 +234,20 @@ impl RunCommand {
 
 impl Rerun {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let Self { run, words, params, step, follow } = self;
-        let has_inputs = params.is_some() || !words.is_empty();
-        let inputs = if has_inputs { Some(params::read(params.as_deref(), &words, terminal).await?) } else { None };
+        let Self { run, words, inputs, edit_input, step, follow } = self;
+        let inputs = if edit_input { Some(edited(&run, client, terminal).await?) } else { inputs.read(words, terminal).await? };
         let request = RerunRequest { from_step: step, inputs };
         let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await?;
         started(&answer, follow, client, terminal).await
     }
+}
+
+/// The inputs of a run, as the user changes them.
+async fn edited(run: &str, client: &Client, terminal: &Terminal) -> Result<Value, Failure> {
+    let before = client.get::<RunView>(&["runs", run], &[]).await?.read.inputs;
+    let text = serde_json::to_string_pretty(&before).map_err(|error| Failure::failed(error.to_string()))?;
+    let about = About { what: "inputs", otherwise: "not started", elsewhere: "give them with --inputs, such as --inputs @file" };
+    params::strict(&editor::edited(&text, &about, terminal).await?, "what was edited is")
 }
 
 /// Tells what a request to run came to, and follows the run if that was asked for. The id goes to stdout as data.

@@ -3,10 +3,12 @@
 mod crossing;
 mod member;
 
+use super::action::params;
 use crate::shared::*;
 use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::{SpaceId, Tier, session};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +79,12 @@ Examples:
         #[arg(value_enum)]
         keeps: Keeps,
     },
+    /// Set what automations of a space are given for inputs whose default is `$space_default`
+    #[command(before_help = "Examples:
+  countersign space defaults main team=ops limit:=20        other names stay as they are
+  countersign space defaults main --remove team
+  countersign space defaults main --none                    none is left")]
+    Defaults(Defaults),
     /// Manage who may act in a space and see it
     #[command(
         subcommand,
@@ -108,6 +116,21 @@ pub(crate) struct Quorum {
     #[arg(value_name = "TIER=PEOPLE", value_parser = people_of_tier, required_unless_present = "none", conflicts_with = "none")]
     tiers: Vec<(Tier, u32)>,
     /// One person is enough for everything
+    #[arg(long)]
+    none: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Defaults {
+    /// Its name or its id
+    space: String,
+    /// The name of an input and a text, or `name:=json`; inputs that are not named stay as they are
+    #[arg(value_name = "NAME=VALUE", required_unless_present_any = ["remove", "none"], conflicts_with = "none")]
+    words: Vec<String>,
+    /// Remove the default of this name
+    #[arg(long, value_name = "NAME", conflicts_with = "none")]
+    remove: Vec<String>,
+    /// Remove all of them
     #[arg(long)]
     none: bool,
 }
@@ -189,6 +212,7 @@ impl Resource for SpaceView {
         Field::line("redacts", |one, _| text(redaction(one))),
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
+        Field::line("defaults", |one, _| (!one.defaults.is_empty()).then(|| Cell::text(defaults(&one.defaults)))),
         Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
         Field::column("members", Column::Below, |one, _| {
             text(one.members.as_ref().map_or_else(|| "everybody".to_owned(), |members| members.len().to_string()))
@@ -263,6 +287,14 @@ impl Space {
                 quorum.retain(|_, people| *people > 1);
                 (id, ChangeSpaceRequest { quorum: Some(quorum), ..unchanged() })
             }
+            Self::Defaults(Defaults { space, words, remove, none }) => {
+                let given = params::read(None, &words, terminal).await?;
+                let id = id_of::<SpaceView>(&space, client).await?;
+                let mut defaults = client.get::<SpaceView>(&["spaces", &id], &[]).await?.read.defaults;
+                defaults.retain(|name, _| !none && !remove.contains(name));
+                defaults.extend(given.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+                (id, ChangeSpaceRequest { defaults: Some(defaults), ..unchanged() })
+            }
             Self::Redact(Redact { space, kinds, regions, none: _, by_band }) => {
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();
                 let kinds = (!by_band).then(|| kinds.into_iter().map(Kind::name).collect());
@@ -282,6 +314,10 @@ fn quorum(by_tier: &BTreeMap<Tier, u32>) -> String {
         return "one person".to_owned();
     }
     by_tier.iter().map(|(tier, people)| format!("{tier}: {}", counted(*people, "person", "people"))).collect::<Vec<_>>().join(", ")
+}
+
+fn defaults(by_name: &BTreeMap<String, Value>) -> String {
+    by_name.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ")
 }
 
 fn redaction(space: &SpaceView) -> String {

@@ -17,6 +17,7 @@ pub(crate) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
         .with("server", ready)
         .with("url", Cell::text(client.url().as_str()))
         .with("version", Cell::text(&status.version))
+        .with("time zones", Cell::text(&status.tzdata))
         .with("store", Cell::text(word(status.store)))
         .with("pending", Cell::text(status.pending.to_string()).toned(if status.pending > 0 { Tone::Warn } else { Tone::Plain }))
         .with("in doubt", Cell::text(status.in_doubt.to_string()).toned(if status.in_doubt > 0 { Tone::Danger } else { Tone::Plain }))

@@ -3,7 +3,7 @@
 use super::automation::{automation_named, hook_token};
 use crate::shared::*;
 use api::Page;
-use api::automation::{HookTokenView, RotateTokenRequest, TriggerView};
+use api::automation::{EnableTriggerRequest, HookTokenView, RotateTokenRequest, TriggerView};
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -15,12 +15,17 @@ pub(crate) enum Trigger {
         automation: String,
     },
     /// Enable a trigger; a schedule starts from now
-    #[command(before_help = "Examples:\n  countersign trigger enable 'Daily digest' weekdays")]
+    #[command(before_help = "Examples:
+  countersign trigger enable 'Daily digest' weekdays
+  countersign trigger enable 'Daily digest' weekdays --catch-up                     what it missed is made up for")]
     Enable {
         /// The name or id of the automation
         automation: String,
         /// Its id in the definition
         trigger: String,
+        /// Make up for what a schedule missed since it was disabled, as its `catch_up` says
+        #[arg(long)]
+        catch_up: bool,
     },
     /// Disable a trigger: it starts nothing until it is enabled
     #[command(before_help = "Examples:\n  countersign trigger disable 'Daily digest' weekdays")]
@@ -93,8 +98,17 @@ impl Trigger {
                 let answer = client.get::<Page<TriggerView>>(&["automations", &id, "triggers"], &[]).await?;
                 resource::write(&answer.read.items, &answer.raw, TriggerView::EMPTY.to_owned(), client, terminal).await?;
             }
-            Self::Enable { automation, trigger } => switch(&automation, &trigger, "enable", client, terminal).await?,
-            Self::Disable { automation, trigger } => switch(&automation, &trigger, "disable", client, terminal).await?,
+            Self::Enable { automation, trigger, catch_up } => {
+                let id = automation_named(&automation, client).await?;
+                let path = ["automations", &id, "triggers", &trigger, "enable"];
+                let answer = client.post::<TriggerView>(&path, &EnableTriggerRequest { catch_up }).await?;
+                resource::tell(&answer, client, terminal).await?;
+            }
+            Self::Disable { automation, trigger } => {
+                let id = automation_named(&automation, client).await?;
+                let answer = client.post_empty::<TriggerView>(&["automations", &id, "triggers", &trigger, "disable"]).await?;
+                resource::tell(&answer, client, terminal).await?;
+            }
             Self::RotateToken { automation, trigger, keep_old } => {
                 let id = automation_named(&automation, client).await?;
                 let path = ["automations", &id, "triggers", &trigger, "rotate-token"];
@@ -104,10 +118,4 @@ impl Trigger {
         }
         Ok(Exit::Ok)
     }
-}
-
-async fn switch(automation: &str, trigger: &str, verb: &str, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let id = automation_named(automation, client).await?;
-    let answer = client.post_empty::<TriggerView>(&["automations", &id, "triggers", trigger, verb]).await?;
-    resource::tell(&answer, client, terminal).await
 }

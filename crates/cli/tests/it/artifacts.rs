@@ -38,4 +38,11 @@ fn what_a_run_made_is_listed_shown_and_saved() {
     assert_eq!(std::fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
     let kept = files(&place);
     assert!(kept.len() == 1 && kept[0].ends_with(&artifact), "{kept:?}");
+
+    // Whoever takes it away from everybody is asked first.
+    let unasked = owner.run(&["artifact", "quarantine", &artifact]).exits(2);
+    assert!(unasked.stderr.contains("add --yes"), "{unasked:?}");
+    let taken = owner.run(&["artifact", "quarantine", &artifact, "--yes", "--json"]).ok().json();
+    assert!(taken["quarantined_at"].is_string(), "{taken:#}");
+    owner.run(&["artifact", "download", &artifact, "--out", "-"]).exits(7);
 }

@@ -1,7 +1,10 @@
 //! Tests `automation`, `trigger`, `firing` and `run` against a real server: from a file to a run that has ended.
 
 use crate::countersign::{Server, User};
+use crate::prompts::with_editor;
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
 
 fn tidy() -> Value {
     json!({
@@ -29,9 +32,28 @@ fn written(server: &Server, name: &str, text: &str) -> String {
 
 /// Saves `tidy`, and returns the id of the automation.
 fn applied(server: &Server, owner: &User) -> String {
-    let file = written(server, "tidy.json", &tidy().to_string());
+    applied_as(server, owner, "Tidy")
+}
+
+/// The same under another name.
+pub(crate) fn applied_as(server: &Server, owner: &User, name: &str) -> String {
+    let mut definition = tidy();
+    definition["name"] = json!(name);
+    let file = written(server, "applied.json", &definition.to_string());
     let saved = owner.run(&["automation", "apply", "-f", &file, "--json"]).ok().json();
     saved["automation"]["id"].as_str().unwrap().to_owned()
+}
+
+/// The call that a run waits for, once it does.
+fn waiting(owner: &User, run: &str) -> String {
+    let began = std::time::Instant::now();
+    loop {
+        let shown = owner.run(&["run", "show", run, "--json"]).ok().json();
+        if shown["status"] == "waiting" {
+            return shown["invocation_id"].as_str().unwrap().to_owned();
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{shown:#}");
+    }
 }
 
 #[test]
@@ -45,6 +67,7 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     assert!(checked.stderr.contains("✓ the definition has no mistakes"), "{checked:?}");
     let planned = owner.run(&["automation", "dry-run", "-f", &file]).ok();
     assert!(planned.stdout.contains("require_approval") && planned.stdout.contains("allow"), "{planned:?}");
+    assert!(planned.stdout.contains(r#"{"path":"note.txt","text":"hello"}"#), "{planned:?}");
     assert!(planned.stderr.contains("daily fires at 09:00 on weekdays (Africa/Kigali): "), "{planned:?}");
     let saved = owner.run(&["automation", "apply", "-f", &file]).ok();
     assert!(saved.stdout.contains("cs_hook_") && saved.stderr.contains("the token is shown now and never again"), "{saved:?}");
@@ -56,6 +79,12 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     let yaml = written(&server, "tidy.yaml", yaml);
     let differs = owner.run(&["automation", "diff", "-f", &yaml]).ok();
     assert!(differs.stdout.contains("/goal"), "{differs:?}");
+    // In another space the same name is another automation.
+    owner.run(&["space", "create", "lab"]).ok();
+    owner.run(&["automation", "diff", "-f", &yaml, "--space", "lab"]).exits(3);
+    let in_lab = owner.run(&["automation", "apply", "-f", &yaml, "--space", "lab", "--json"]).ok().json();
+    assert_eq!(owner.run(&["automation", "diff", "-f", &yaml, "--space", "lab", "--json"]).ok().json()["changes"], json!([]));
+    owner.run(&["automation", "archive", in_lab["automation"]["id"].as_str().unwrap(), "--yes"]).ok();
     let second = owner.run(&["automation", "apply", "-f", &yaml, "--json"]).ok().json();
     assert_eq!((&second["automation"]["version"], &second["is_new_version"]), (&json!(2), &json!(true)));
     let (id, digest) = (second["automation"]["id"].as_str().unwrap(), second["automation"]["digest"].as_str().unwrap());
@@ -102,8 +131,17 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     let run = owner.run(&["run", "list", "--automation", "Tidy", "-o", "name"]).ok().stdout.trim().to_owned();
     let shown = owner.run(&["run", "show", &run, "--json"]).ok().json();
     assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2));
-    let wrong = owner.run(&["automation", "run", "Tidy", "txet=x"]).exits(8);
-    assert!(wrong.stderr.contains("inputs_invalid"), "{wrong:?}");
+    for wrong in [["automation", "run", "Tidy", "txet=x"], ["automation", "dry-run", "Tidy", "--input=txet=x"]] {
+        let wrong = owner.run(&wrong).exits(8);
+        assert!(wrong.stderr.contains("inputs_invalid"), "{wrong:?}");
+    }
+    // What a run came to stands for what the next one will come to.
+    let planned = owner.run(&["automation", "dry-run", "Tidy"]).ok();
+    assert!(planned.stdout.contains(r#""text":"good morning""#) && planned.stderr.contains(&run), "{planned:?}");
+    for given in [["--input", "text=other"], ["--inputs", r#"{"text":"other"}"#]] {
+        let planned = owner.run(&[&["automation", "dry-run", "Tidy", "--run", run.as_str()][..], &given].concat()).ok();
+        assert!(planned.stdout.contains(r#""text":"other""#), "{planned:?}");
+    }
     // The same key starts one run.
     let keyed = ["automation", "run", &id, "text=k", "--idempotency-key", "k1", "--json"];
     let first = owner.run(&keyed).ok().json();
@@ -112,8 +150,14 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     owner.run(&["run", "rerun", &run, "--from", "note", "--follow"]).ok();
     assert_eq!(std::fs::read_to_string(server.workspace().join("note.txt")).unwrap(), "good morning");
     owner.run(&["run", "rerun", &run, "--from", "nope"]).exits(7);
+    let edits = with_editor(&owner, "sed -i 's/morning/evening/' \"$2\"");
+    edits.at_terminal(&["run", "retry", &run, "--edit-input", "--follow"], &[]).exits(0);
+    assert_eq!(std::fs::read_to_string(server.workspace().join("note.txt")).unwrap(), "good evening");
+    owner.run(&["automation", "run", "Tidy", "--input", "text=by flag", "--follow"]).ok();
+    assert_eq!(std::fs::read_to_string(server.workspace().join("note.txt")).unwrap(), "by flag");
     let firings = owner.run(&["firing", "list", "Tidy", "--outcome", "started", "--json"]).ok().json();
-    assert_eq!(firings["items"].as_array().unwrap().len(), 3);
+    assert_eq!(firings["items"].as_array().unwrap().len(), 5);
+    assert_eq!(owner.run(&["firing", "list", "Tidy", "--no-run", "--json"]).ok().json()["items"], json!([]));
     owner.run(&["receipt", "verify"]).ok();
 }
 
@@ -122,25 +166,109 @@ fn a_run_that_waits_is_approved_or_cancelled() {
     let server = Server::start();
     let owner = server.owner();
     let id = applied(&server, &owner);
-    let waiting = |run: &str| {
-        let began = std::time::Instant::now();
-        loop {
-            let shown = owner.run(&["run", "show", run, "--json"]).ok().json();
-            if shown["status"] == "waiting" {
-                return shown["invocation_id"].as_str().unwrap().to_owned();
-            }
-            assert!(began.elapsed() < std::time::Duration::from_secs(20), "{shown:#}");
-        }
-    };
     let start = || owner.run(&["automation", "run", &id]).ok().stdout.trim().to_owned();
     let first = start();
-    let invocation = waiting(&first);
+    let invocation = waiting(&owner, &first);
+    // One is under way, so nothing is started. The firing says so.
+    owner.run(&["automation", "run", &id]).exits(7);
+    let dropped = owner.run(&["firing", "list", "Tidy", "--no-run", "--json"]).ok().json();
+    assert_eq!((dropped["items"].as_array().unwrap().len(), &dropped["items"][0]["outcome"]), (1, &json!("dropped")), "{dropped:#}");
     owner.run(&["approve", &invocation]).ok();
     owner.run(&["run", "watch", &first]).ok();
     let second = start();
-    waiting(&second);
+    waiting(&owner, &second);
     owner.run(&["run", "cancel", &second]).ok();
     owner.run(&["run", "watch", &second]).exits(7);
+}
+
+#[test]
+fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = applied(&server, &owner);
+    let run = owner.run(&["automation", "run", &id]).ok().stdout.trim().to_owned();
+    let mut following = owner.command(&["run", "logs", &run, "-f"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(following.stdout.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("  look  succeeded, receipt #") {
+        assert!(stdout.read_line(&mut told).unwrap() > 0, "it ended too early: {told}");
+    }
+    assert!(!told.contains("  note  "), "the step waits for a person: {told}");
+    owner.run(&["approve", &waiting(&owner, &run)]).ok();
+    stdout.read_to_string(&mut told).unwrap();
+    assert_eq!(following.wait().unwrap().code(), Some(0), "{told}");
+    let lines: Vec<_> = told.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+    let expected = ["-  asked for by manual", "-  started, version 1", "look  calls files.list"];
+    assert!(lines.starts_with(&expected) && lines.last() == Some(&"-  succeeded"), "{told}");
+    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, told, "the same without following");
+    let of_step = owner.run(&["run", "logs", &run, "--step", "note", "--json"]).ok().stdout;
+    let of_step: Vec<Value> = of_step.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((of_step.len(), &of_step[0]["step_id"], &of_step[0]["text"]), (2, &json!("note"), &json!("calls files.write_text")));
+    owner.run(&["run", "logs", "run_00000000000000000000000000"]).exits(3);
+}
+
+#[test]
+fn only_the_runs_that_failed_are_listed() {
+    let server = Server::start();
+    let owner = server.owner();
+    let mut fails = tidy();
+    fails["plan"] = json!([{ "step_id": "read", "action": "files.read_text", "config": { "path": "{{ inputs.text }}" } }]);
+    let file = written(&server, "fails.json", &fails.to_string());
+    owner.run(&["automation", "apply", "-f", &file]).ok();
+    std::fs::write(server.workspace().join("hello"), "x").unwrap();
+    owner.run(&["automation", "run", "Tidy", "--follow"]).ok();
+    owner.run(&["automation", "run", "Tidy", "text=nowhere", "--follow"]).exits(1);
+    let failed = owner.run(&["run", "list", "--failed", "--json"]).ok().json();
+    let statuses: Vec<_> = failed["items"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["failed"]);
+    owner.run(&["run", "list", "--failed", "--status", "failed"]).exits(2);
+}
+
+#[test]
+fn a_definition_is_edited_by_hand_and_what_was_written_is_never_lost() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = applied(&server, &owner);
+    let edit = ["automation", "edit", "Tidy"];
+    let tidier = "sed -i 's/\"goal\": \"\"/\"goal\": \"To be tidy\"/' \"$2\"";
+    with_editor(&owner, tidier).at_terminal(&edit, &[]).exits(0).shows("version 2 is in force");
+    assert_eq!(owner.run(&["automation", "export", "Tidy"]).ok().json()["goal"], "To be tidy");
+    with_editor(&owner, "true").at_terminal(&edit, &[]).exits(0).shows("nothing was changed");
+    let refused = owner.run(&edit).exits(2);
+    assert!(refused.stderr.contains("there is no terminal to edit the definition in"), "{refused:?}");
+    // Where it cannot be saved, it is somewhere else.
+    let kept = |screen: &str| {
+        let file = screen.split("countersign automation apply -f ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(file).unwrap();
+        text
+    };
+    let worse = "sed -i 's/files.list/files.lst/' \"$2\"";
+    let seen = with_editor(&owner, worse).at_terminal(&edit, &[("Edit it again? [y/N] ", "n\n")]).exits(8);
+    assert!(kept(&seen.screen).contains("files.lst"), "{}", seen.screen);
+    seen.shows("/plan/0/action action_unknown: ");
+    let broken = with_editor(&owner, "echo '{' > \"$2\"").at_terminal(&edit, &[("Edit it again? [y/N] ", "n\n")]).exits(2);
+    assert_eq!(kept(&broken.screen), "{\n");
+    // Somebody saves another version while the editor is open.
+    let other = written(&server, "other.json", &tidy().to_string());
+    let apply = format!("{} automation apply -f {other} --automation {id} > /dev/null 2>&1", env!("CARGO_BIN_EXE_countersign"));
+    let late = with_editor(&owner, &format!("{apply} || exit 9\nsed -i 's/To be tidy/Mine/' \"$2\"")).at_terminal(&edit, &[]).exits(7);
+    assert!(kept(&late.screen).contains("\"goal\": \"Mine\""), "{}", late.screen);
+    assert_eq!(owner.run(&["automation", "show", "Tidy", "--json"]).ok().json()["version"], 3);
+}
+
+#[test]
+fn what_is_published_about_definitions_is_printed() {
+    let server = Server::start();
+    let owner = server.owner();
+    for name in ["automation", "filter"] {
+        assert_eq!(owner.run(&["schema", name]).ok().json()["$id"], format!("urn:countersign:schema:{name}:1"));
+    }
+    owner.run(&["schema", "nonsense"]).exits(2);
+    let sample = owner.run(&["event", "sample", "automation.run.failed"]).ok().json();
+    assert_eq!(sample["status"], "failed", "{sample:#}");
+    let unknown = owner.run(&["event", "sample", "automation.run.faild"]).exits(3);
+    assert!(unknown.stderr.contains("automation.run.failed"), "{unknown:?}");
 }
 
 #[test]
@@ -153,6 +281,9 @@ fn triggers_and_the_status_say_what_fires() {
     let disabled = owner.run(&["trigger", "disable", "Tidy", "daily", "--json"]).ok().json();
     assert_eq!(disabled["enabled"], false);
     owner.run(&["trigger", "enable", "Tidy", "daily"]).ok();
+    owner.run(&["trigger", "enable", "Tidy", "daily", "--catch-up"]).ok();
+    let refused = owner.run(&["trigger", "enable", "Tidy", "hook", "--catch-up"]).exits(8);
+    assert!(refused.stderr.contains("`hook` is no schedule"), "{refused:?}");
     owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
     let rotated = owner.run(&["trigger", "rotate-token", "Tidy", "hook", "--keep-old", "--json"]).ok().json();
     assert!(rotated["token"].as_str().unwrap().starts_with("cs_hook_"), "{rotated:#}");

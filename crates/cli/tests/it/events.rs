@@ -18,6 +18,11 @@ fn an_event_is_published_followed_and_shown() {
     assert_eq!((&shown["subject"], &shown["data"]), (&json!("a.pdf"), &json!({ "size": 3 })));
     let tail = owner.run(&["event", "tail", "--type", "drive", "--after", "0", "--limit", "2"]).ok();
     assert!(tail.stdout.lines().count() == 2 && tail.stdout.contains("drive.file_added  a.pdf"), "{tail:?}");
+    // The other one has no subject.
+    owner.run(&["event", "publish", "drive.file_removed", "--subject", "a.pdf"]).ok();
+    let about = owner.run(&["event", "tail", "--subject", "a.pdf", "--after", "0", "--limit", "2"]).ok();
+    let names: Vec<_> = about.stdout.split_whitespace().filter(|word| word.starts_with("drive.")).collect();
+    assert_eq!(names, ["drive.file_added", "drive.file_removed"], "{about:?}");
     let line = owner.run(&["event", "tail", "--after", "0", "--limit", "1", "--json"]).ok().stdout;
     assert_eq!(serde_json::from_str::<Value>(line.trim()).unwrap()["cursor"], "1");
     let ours = owner.run(&["event", "publish", "invocation.succeeded"]).exits(8);

@@ -1,5 +1,6 @@
 //! Tests identities on a server: contexts, tokens, people and spaces.
 
+use crate::automations::applied_as;
 use crate::countersign::{Server, User};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
@@ -264,7 +265,8 @@ fn modes_travel_as_one_file_and_a_bad_line_changes_nothing() {
 fn modes_of_automations_travel_in_the_same_file() {
     let server = Server::start();
     let owner = server.owner();
-    let (one, other) = ("aut_01k9z6m4x0abcdefghjkmnpqrs", "aut_01k9z6m4x0abcdefghjkmnpqrt");
+    let (one, other) = (applied_as(&server, &owner, "one"), applied_as(&server, &owner, "other"));
+    let (one, other) = (one.as_str(), other.as_str());
     owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
     owner.run(&["mode", "set", "files.write_text", "allow", "--automation", one]).ok();
     owner.run(&["mode", "set", "files.delete", "deny", "--automation", other]).ok();
@@ -287,7 +289,8 @@ fn modes_of_automations_travel_in_the_same_file() {
 
     let twice = json!({ "modes": [lines[1].clone(), lines[1].clone()] });
     assert_eq!(import(&twice.to_string()).exits(8).error()["errors"][0]["pointer"], "/modes/1/action");
-    for (key, value) in [("automation", json!("somebody")), ("locked", json!(true))] {
+    let absent = json!("aut_01k9z6m4x0abcdefghjkmnpqrs");
+    for (key, value) in [("automation", json!("somebody")), ("automation", absent), ("locked", json!(true))] {
         let mut line = lines[1].clone();
         line[key] = value;
         let refused = import(&json!({ "modes": [line] }).to_string()).exits(8);

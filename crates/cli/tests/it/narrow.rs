@@ -1,6 +1,7 @@
 //! Tests that no line is wider than the terminal, except commands, which people copy.
 
 use crate::answers::asked;
+use crate::automations::applied_as;
 use crate::countersign::{Server, User};
 
 #[track_caller]
@@ -25,8 +26,9 @@ fn nothing_is_wider_than_the_terminal() {
     let server = Server::start();
     let owner = server.owner();
     let id = asked(&owner, "a");
+    let automation = applied_as(&server, &owner, "Tidy");
     for mode in ["allow", "require_approval"] {
-        owner.run(&["mode", "set", "files.write_text", mode, "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).ok();
+        owner.run(&["mode", "set", "files.write_text", mode, "--automation", &automation]).ok();
     }
     for columns in [60, 80, 100] {
         for arguments in [

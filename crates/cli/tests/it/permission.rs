@@ -1,6 +1,7 @@
 //! Tests what is allowed and what stops a call: grants, kill switches, consents, quarantine, reviews, spaces and roles.
 
 use crate::answers::colleague;
+use crate::automations::applied_as;
 use crate::countersign::{Server, User};
 use crate::fake::Fake;
 use serde_json::json;
@@ -320,6 +321,13 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
     for wrong in [&["space", "quorum", "lab"][..], &["space", "quorum", "lab", "R9=2"], &["space", "quorum", "lab", "R3=0"]] {
         owner.run(wrong).exits(2);
     }
+    let defaults =
+        |words: &[&str]| owner.run(&[&["space", "defaults", "lab", "--json=defaults"][..], words].concat()).ok().json()["defaults"].clone();
+    assert_eq!(defaults(&["team=ops", "limit:=20"]), json!({ "limit": 20, "team": "ops" }));
+    assert_eq!(defaults(&["team=sre", "--remove", "limit"]), json!({ "team": "sre" }));
+    assert!(owner.run(&["space", "show", "lab"]).ok().stdout.contains("defaults\tteam: \"sre\"\n"));
+    assert_eq!(defaults(&["--none"]), json!({}));
+    owner.run(&["space", "defaults", "lab"]).exits(2);
     owner.run(&["space", "redact", "lab"]).exits(2);
     owner.run(&["space", "redact", "lab", "phone", "--region", "XX"]).exits(8);
 }
@@ -328,7 +336,8 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
 fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     let server = Server::start();
     let owner = server.owner();
-    let (automation, other) = ("aut_01k9z6m4x0abcdefghjkmnpqrs", "aut_01k9z6m4x0abcdefghjkmnpqrt");
+    let (nightly, weekly) = (applied_as(&server, &owner, "Nightly"), applied_as(&server, &owner, "Weekly"));
+    let (automation, other) = (nightly.as_str(), weekly.as_str());
     let call = ["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"];
     let agent_of = |automation: &str| {
         let created = owner.run(&["session", "create", "--automation", automation, "--json"]).ok().json();
@@ -347,6 +356,7 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     assert_eq!(owner.run(&["mode", "list"]).ok().stdout.lines().count(), 2);
     let own = owner.run(&["mode", "list", "--automation", automation]).ok().stdout;
     assert!(own.starts_with(&format!("files.write_text\tallow\topen\tautomation:{automation}\t")) && own.lines().count() == 1, "{own}");
+    assert_eq!(owner.run(&["mode", "list", "--automation", "Nightly"]).ok().stdout, own);
     assert_eq!(owner.run(&["mode", "list", "--automation", other]).ok().stdout, "");
     let unset = owner.run(&["mode", "unset", "files.write_text", "--automation", automation]).ok().stdout;
     assert!(unset.contains("mode\tunset\n"), "{unset}");
@@ -354,6 +364,7 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     owner.run(&["mode", "set", "files.list", "allow", "--automation", automation, "--locked"]).exits(2);
     owner.run(&["mode", "list", "--automation", "nightly"]).exits(3);
     owner.run(&["mode", "set", "files.list", "allow", "--automation", "nightly"]).exits(3);
+    owner.run(&["mode", "set", "files.list", "allow", "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).exits(3);
     owner.run(&["session", "create", "--automation", "nightly"]).exits(8);
     let typo = owner.run(&["mode", "set", "files.lst", "deny", "--automation", automation]).exits(3);
     assert!(typo.stderr.contains("did you mean `files.list`?"), "{}", typo.stderr);

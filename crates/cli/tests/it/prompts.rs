@@ -121,7 +121,7 @@ fn an_r4_action_is_approved_by_its_name_alone() {
 }
 
 /// A user whose editor is this script. The script gets the flag `--wait` as `$1` and the file to edit as `$2`.
-fn with_editor(user: &User, script: &str) -> User {
+pub(crate) fn with_editor(user: &User, script: &str) -> User {
     let editor = user.folder().join("editor");
     std::fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -158,7 +158,7 @@ fn an_editor_that_leaves_nothing_usable_approves_nothing() {
     let id = asked(&owner, "a");
     let before = stored(&owner);
     for (script, code, told) in [
-        (": > \"$2\"", 1, "not approved: the params were emptied in the editor"),
+        (": > \"$2\"", 1, "not approved: the params came back empty from the editor"),
         ("echo '{' > \"$2\"", 8, "not approved: what was edited is not JSON we accept"),
         ("echo '[]' > \"$2\"", 8, "not approved: the params must be a JSON object"),
         ("exit 3", 1, "ended with exit status: 3"),

@@ -139,6 +139,43 @@ fn a_proof_that_does_not_add_up_is_refused_at_the_step_that_fails() {
 }
 
 #[test]
+fn the_proof_of_one_receipt_is_kept_and_verifies_without_a_server() {
+    let (server, other) = (Server::start(), Server::start());
+    let owner = server.owner();
+    owner.run(&["receipt", "key", "--out", "own.pem"]).ok();
+    let folder = owner.folder();
+    std::fs::write(folder.join("other.pem"), other.owner().run(&["receipt", "key"]).ok().stdout).unwrap();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let receipt = owner.run(&["receipt", "list", "--limit", "1", "-o", "name"]).ok().stdout.trim().to_owned();
+    let kept = owner.run(&["receipt", "prove", &receipt, "--json"]).ok().json();
+    let keep = |kept: &Value| std::fs::write(folder.join("kept.json"), serde_json::to_string_pretty(kept).unwrap()).unwrap();
+    // The page of a receipt writes the proof and the keys, and nothing else.
+    keep(&json!({ "proof": kept["proof"], "keys": kept["keys"] }));
+    let user = offline(folder);
+
+    let told = user.run(&["receipt", "verify", "kept.json"]).ok();
+    assert!(told.stdout.contains(&receipt) && told.stderr.contains("the keys came from the file itself"), "{told:?}");
+    let pinned = user.run(&["receipt", "verify", "kept.json", "--key", "own.pem", "--json"]).ok().json();
+    assert_eq!((&pinned["ok"], &pinned["key_from"], &pinned["receipt_id"]), (&json!(true), &json!("pinned"), &json!(receipt)));
+    let refused = user.run(&["receipt", "verify", "kept.json", "--key", "other.pem"]).exits(1);
+    assert!(refused.stderr.contains("does not hold at its signature"), "{refused:?}");
+    owner.run(&["receipt", "checkpoint", "--out", "kept.txt"]).ok();
+    user.run(&["receipt", "verify", "kept.json", "--checkpoint", "kept.txt"]).exits(2);
+
+    for (place, step) in [("/proof/entry/envelope/payload", "signature"), ("/proof/entry/id", "payload"), ("/proof/leaf", "leaf")] {
+        let mut changed = kept.clone();
+        let text = changed.pointer_mut(place).unwrap();
+        let mut letters = text.as_str().unwrap().to_owned();
+        let last = if letters.pop() == Some('0') { '1' } else { '0' };
+        letters.push(last);
+        *text = json!(letters);
+        keep(&changed);
+        let refused = user.run(&["receipt", "verify", "kept.json"]).exits(1);
+        assert!(refused.stderr.contains(&format!("does not hold at its {step}")), "{step}: {refused:?}");
+    }
+}
+
+#[test]
 fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
     let server = Server::start();
     let owner = server.owner();

@@ -186,6 +186,32 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     assert!(listed["items"][0]["receipt"].is_object());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn told_to_stop_twice_it_ends_at_once() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = format!("http://{}", upstream.local_addr().unwrap());
+    let variables = [("COUNTERSIGN_HTTP_ALLOWED_HOSTS", host.as_str()), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")];
+    let mut server = Server::start_with(&variables);
+    let owner = server.owner().with_binary();
+    owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
+    let calling = std::thread::spawn({
+        let owner = owner.clone();
+        move || owner.run(&["action", "invoke", "http.request", "--params", &params])
+    });
+    // The call's request has arrived here, and is never answered.
+    let (_stream, _) = upstream.accept().unwrap();
+    server.terminate();
+    let refused = owner.run(&["status"]);
+    assert_ne!(refused.code, 0, "the door is closed, and the call goes on: {refused:?}");
+    server.terminate();
+    assert_eq!(server.wait(), Some(130));
+    assert_ne!(calling.join().unwrap().code, 0);
+    let again = server.start_again();
+    let listed = again.owner().run(&["invocation", "list", "--action", "http.request", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["status"], "in_doubt", "{listed:#}");
+}
+
 #[test]
 fn data_without_its_master_key_is_not_served_under_a_new_one() {
     let mut server = Server::start_binary();

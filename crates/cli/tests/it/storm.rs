@@ -3,6 +3,7 @@
 //! HTTP server that the steps call.
 
 use crate::crash::{Client, Serving, Upstream, new_command, serve_beside, verify};
+use countersign_core::limits::LEASE_SECONDS;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -13,8 +14,10 @@ const RUNS: usize = 40;
 const STEPS: usize = 5;
 const KILLS: usize = 3;
 
-/// No run may take longer than this to go on, even if all of the machine is busy. The tests do not measure how soon it does.
+/// No run may take longer than this to go on, even if all of the machine is busy. The tests do not measure how soon it does, but no run waits
+/// until a server counts as gone.
 const PATIENCE: Duration = Duration::from_secs(100);
+const _: () = assert!(PATIENCE.as_secs() < LEASE_SECONDS);
 
 mod sqlite {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,6 +40,11 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_storm_of_kills_loses_no_run_and_repeats_no_effect() {
         super::a_storm_of_kills_loses_no_run_and_repeats_no_effect(Some(testkit::postgres::fresh_database().await)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_runs_of_a_worker_that_never_comes_back_go_on_elsewhere() {
+        super::the_runs_of_a_worker_that_never_comes_back_go_on_elsewhere(testkit::postgres::fresh_database().await).await;
     }
 }
 
@@ -89,7 +97,8 @@ impl Fleet {
     async fn save(&self, steps: &[Step]) -> String {
         let plan: Vec<_> = steps.iter().map(|step| step.definition(&self.upstream.url)).collect();
         let execution = json!({ "concurrency": "allow_parallel" });
-        let definition = json!({ "schema_version": "1.0", "name": "Storm", "plan": plan, "execution": execution });
+        let name = format!("Storm from {}", steps[0].name);
+        let definition = json!({ "schema_version": "1.0", "name": name, "plan": plan, "execution": execution });
         let (status, saved) = self.ask(Method::POST, "automations", json!({ "definition": definition })).await;
         assert_eq!(status, 201, "{saved:#}");
         saved["automation"]["id"].as_str().unwrap().to_owned()
@@ -121,7 +130,8 @@ impl Fleet {
         let settlement = if self.times(body) > 0 { "succeeded" } else { "retry" };
         let path = format!("invocations/{}/settle", run["invocation_id"].as_str().unwrap());
         // It may just be being found out, or be settled already. Then the run goes on without it.
-        let _answer = self.ask(Method::POST, &path, json!({ "settlement": settlement, "reason": "I looked" })).await;
+        let (status, answer) = self.ask(Method::POST, &path, json!({ "as": settlement, "reason": "I looked" })).await;
+        assert!([200, 409].contains(&status), "{answer}");
     }
 }
 
@@ -143,6 +153,7 @@ fn work(folder: &Path, database: &str, upstream: &Upstream) -> Command {
 }
 
 /// A step that sends the name of its run and its own to the upstream.
+#[derive(Clone)]
 struct Step {
     name: String,
     /// Whether the request has an idempotency key, so that it is sent again to find out what became of it.
@@ -198,6 +209,39 @@ async fn sigkill_mid_step(database: Option<String>) {
     assert_eq!(fleet.times(&plain.body(&run)), 1, "it was not");
     let report = verify(&fleet.owner, &fleet.serving.url, fleet.folder.path()).await;
     assert!(report.ok, "{report:#?}");
+}
+
+/// Nobody starts on the data folder of the worker again, so nobody but the others can tell that it is gone.
+async fn the_runs_of_a_worker_that_never_comes_back_go_on_elsewhere(database: String) {
+    let mut fleet = Fleet::start(Some(database.clone())).await;
+    let [keyed, plain] = [("held_keyed", true), ("held_plain", false)].map(|(name, is_keyed)| Step { name: name.to_owned(), is_keyed });
+    let last = Step { name: "last".to_owned(), is_keyed: true };
+    let with_key = fleet.save(&[keyed.clone(), last.clone()]).await;
+    let without = fleet.save(&[plain.clone(), last.clone()]).await;
+    let runs = [fleet.run(&with_key).await, fleet.run(&without).await];
+    let bodies = [keyed.body(&runs[0]), plain.body(&runs[1])];
+    for body in &bodies {
+        until("the request has arrived", async || fleet.times(body) > 0).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(fleet.folder.path().join("master.key"), folder.path().join("master.key")).unwrap();
+    let _other = Serving::spawn(work(folder.path(), &database, &fleet.upstream));
+    fleet.worker.take().unwrap().kill();
+    until("the run with the key has ended", async || fleet.shown(&runs[0]).await["status"] == "succeeded").await;
+    assert_eq!(fleet.times(&bodies[0]), 2, "it was asked for again, under the same idempotency key");
+    until("the other run waits for a person", async || fleet.shown(&runs[1]).await["waiting_for"] == "person").await;
+    let waits = fleet.shown(&runs[1]).await;
+    let (_, call) = fleet.ask(Method::GET, &format!("invocations/{}", waits["invocation_id"].as_str().unwrap()), Value::Null).await;
+    assert_eq!(call["invocation"]["status"], "in_doubt", "nobody knows whether it happened, so nothing says that it did");
+    fleet.settle(&waits, &bodies[1]).await;
+    until("the other run has ended", async || fleet.shown(&runs[1]).await["status"] == "succeeded").await;
+    assert_eq!(fleet.times(&bodies[1]), 1, "it was not asked for again");
+    for run in &runs {
+        let shown = fleet.shown(run).await;
+        assert_eq!((&shown["recoveries"], fleet.times(&last.body(run))), (&json!(1), 1), "{shown:#}");
+    }
+    let report = verify(&fleet.owner, &fleet.serving.url, fleet.folder.path()).await;
+    assert!(report.ok && report.open_intents == 0, "{report:#?}");
 }
 
 async fn a_storm_of_kills_loses_no_run_and_repeats_no_effect(database: Option<String>) {

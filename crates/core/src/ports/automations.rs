@@ -19,13 +19,14 @@ pub trait Automations: Send + Sync {
     ) -> Future<'a, Result<Option<Trigger>, Error>>;
     /// At most `limit` enabled schedules of active automations that are due, of every org, the longest due first.
     fn list_due_triggers(&self, limit: u32) -> Future<'_, Result<Vec<Trigger>, Error>>;
+    /// At most `limit` enabled schedules of active automations that will not fire as they have to, of every org: they have no time at which they
+    /// are due next, or their high-water is ahead of the clock.
+    fn list_stray_schedules(&self, limit: u32) -> Future<'_, Result<Vec<Trigger>, Error>>;
     /// When the next schedule is due, of any org.
     fn next_due_at(&self) -> Future<'_, Result<Option<Timestamp>, Error>>;
     /// Says how far a schedule was handled. Returns false, and changes nothing, if another server has said so meanwhile.
     fn pass_ticks(&self, passed: PassedTicks) -> Future<'_, Result<bool, Error>>;
-    /// Changes whenever an automation or a trigger of the org changes.
-    fn automations_changed_at<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Option<Timestamp>, Error>>;
-    /// The enabled event triggers of the org's active automations.
+    /// The enabled event triggers of the org's active automations, always in the same order.
     fn list_event_triggers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<EventTrigger>, Error>>;
 }
 
@@ -50,12 +51,30 @@ pub struct PassedTicks {
     pub next_due_at: Option<Timestamp>,
     /// Ticks that started nothing.
     pub skipped: Vec<SkippedTicks>,
-    /// The high-water was ahead of the clock, and is set back.
-    pub is_corrected: bool,
+    /// What was wrong with the schedule until now.
+    pub mended: Option<Mended>,
+}
+
+/// What was wrong with a schedule, and is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// Its high-water was ahead of the clock, and is set back.
+    HighWater,
+    /// It had no time at which it is due next.
+    NextDue,
+}
+
+impl Mended {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::HighWater => "high_water",
+            Self::NextDue => "next_due",
+        }
+    }
 }
 
 /// Several ticks of a schedule that were left out for the same reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkippedTicks {
     pub reason: FiringReason,
     pub count: u64,

@@ -16,6 +16,9 @@ pub trait Claims: Send + Sync {
     /// Claims an invocation in this status that no live server is working on. Returns whether this server now has it; then no other
     /// reconciles it. For an approved invocation, the time of the first claim is stored.
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;
+    /// Claims a running invocation of another server that is silent (`limits::LEASE_SILENT_SECONDS`). That server may not be gone: its
+    /// effect may still happen, but it records no end of the call from here on.
+    fn claim_silent<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     /// Releases an invocation in doubt, so that another server may reconcile it, or an approved one whose approval is kept, so that another
     /// server may start it.
     fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>>;

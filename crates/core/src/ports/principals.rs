@@ -2,13 +2,20 @@
 
 use super::Error;
 use crate::principal::Standing;
-use crate::{ChannelId, Future, InvocationId, OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
+use crate::{ChannelId, Future, InvocationId, OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use std::sync::Arc;
 
 /// Principals and what they may do now.
 pub trait Principals: Send + Sync {
     /// The principal as it is now; `None` if it can no longer act: it or its org is disabled, or it was revoked or has ended.
     fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>>;
+    /// The same, as it acts in this session: an automation acts there for whoever saved the version that its run is of.
+    fn find_principal_in<'a>(
+        &'a self,
+        org: &'a OrgId,
+        principal: &'a PrincipalId,
+        session: &'a SessionId,
+    ) -> Future<'a, Result<Option<Principal>, Error>>;
     /// The principal that this token stands for, as it is now; `None` if the token no longer works.
     fn find_bearer<'a>(&'a self, org: &'a OrgId, token: &'a TokenId) -> Future<'a, Result<Option<Principal>, Error>>;
     /// The current role and strictest band of this person.

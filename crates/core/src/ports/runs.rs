@@ -3,7 +3,9 @@
 use super::Error;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
-use crate::{Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use crate::{
+    Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp, UserId,
+};
 use serde_json::Value;
 
 /// Firings, runs and their leases.
@@ -28,6 +30,7 @@ pub trait Runs: Send + Sync {
     fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>>;
     /// Gives a run back that was not begun: it is due at once.
     fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>>;
+    /// The run with its inputs, as it was given them.
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>>;
     /// The steps that have ended, in order.
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
@@ -47,8 +50,10 @@ pub trait Runs: Send + Sync {
     fn free_lost_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// Frees everything that is leased: this is the only worker, and it has just begun.
     fn free_all_runs(&self) -> Future<'_, Result<u64, Error>>;
-    /// Runs that wait for a call that has ended without their being woken, at most 100 of every org.
+    /// Wakes runs that wait for a call which has ended without their being woken, at most 100 of every org. Returns how many.
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// Lets runs go on that wait behind another which is not there, at most 100 of every org. Returns how many.
+    fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// The whole result of a call of a run, redacted; what the invocation keeps may be truncated.
     fn find_whole_result<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Value>, Error>>;
 }
@@ -91,6 +96,8 @@ pub struct Start {
     pub definition: Digest,
     pub trigger_type: TriggerType,
     pub inputs: Value,
+    /// The same, redacted.
+    pub shown_inputs: Value,
     pub queue: String,
     pub concurrency: Concurrency,
     /// At most so many firings of the trigger start a run in that time.
@@ -102,8 +109,18 @@ pub struct Start {
     pub chain: Vec<AutomationId>,
     /// The first run of the chain; absent: this one.
     pub root: Option<RunId>,
-    /// Whether a paused automation runs too: a person asked for it by name.
-    pub even_paused: bool,
+    /// Whether somebody outside may have written its inputs.
+    pub from_outside: bool,
+    /// Absent: a trigger fired. What somebody asks for is started although the automation is paused.
+    pub asked_by: Option<Asker>,
+}
+
+/// Who asked for a run by name, or for a run once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub by: PrincipalId,
+    /// The person behind them.
+    pub person: Option<UserId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -180,7 +180,7 @@ impl Pipeline {
     }
 
     /// Checks that this person may answer the call: its space lets them in, it is pending, and if the space refuses self-approval, they are
-    /// not its requester or owner.
+    /// not its requester or owner, and did not ask for its run.
     async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Answerable, Error> {
         must_approve(principal)?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
@@ -199,7 +199,8 @@ impl Pipeline {
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
-        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, invocation.owner.as_ref())) {
+        let session = self.ledger().find_session(&invocation.org, &invocation.session).await?.ok_or_else(unknown)?;
+        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, invocation.owner.as_ref(), &session)) {
             return Err(Error::SelfApproval { invocation: id.clone() });
         }
         Ok(Answerable { invocation, space })

@@ -119,7 +119,7 @@ impl Pipeline {
 
     async fn make_doubted_again(&self, doubted: &Invocation) -> Result<Outcome, Error> {
         let params = self.walk.open_params(doubted).await?;
-        let asked_by = self.ledger().find_principal(&doubted.org, &doubted.principal).await?;
+        let asked_by = self.ledger().find_principal_in(&doubted.org, &doubted.principal, &doubted.session).await?;
         let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: doubted.session.clone() })?;
         let request = Request::again(doubted, asked_by, params);
         let admitted = self.walk.admit(self.walk.draw_id(), request, Entrance::Replacing(doubted.id.clone())).await?;

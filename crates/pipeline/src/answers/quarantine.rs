@@ -90,7 +90,7 @@ impl Pipeline {
     async fn make_again(&self, held: &Quarantine, by: &Principal, again: InvocationId, params: Value) -> Result<Outcome, Error> {
         let unknown = || Error::UnknownInvocation { invocation: held.invocation.to_string() };
         let first = self.ledger().find_invocation(&by.org, &held.invocation).await?.ok_or_else(unknown)?;
-        let asked_by = self.ledger().find_principal(&by.org, &held.principal).await?;
+        let asked_by = self.ledger().find_principal_in(&by.org, &held.principal, &held.session).await?;
         let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: held.session.clone() })?;
         let request = Request::again(&first, asked_by, params);
         let admitted = self.walk.admit(again, request, Entrance::Released(first.id.clone())).await?;
@@ -110,7 +110,8 @@ impl Pipeline {
         self.ledger().rules_version_anew(&principal.org).await?;
         let space = self.ledger().find_space(&principal.org, &held.space).await?.ok_or_else(unknown)?;
         must_be_let_in(principal, &space, unknown)?;
-        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, held.owner.as_ref())) {
+        let session = self.ledger().find_session(&principal.org, &held.session).await?.ok_or_else(unknown)?;
+        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, held.owner.as_ref(), &session)) {
             return Err(Error::OwnQuarantine { invocation: id.clone() });
         }
         Ok(held)

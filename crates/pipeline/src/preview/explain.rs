@@ -165,7 +165,8 @@ impl Pipeline {
         }
         let held = self.held_by_session(&session.org, &session.id).await?;
         let since = held.iter().map(|held| {
-            let by = format!(" by `{}`", held.label.invocation);
+            let started = || " by what started its run".to_owned();
+            let by = held.label.invocation.as_ref().map_or_else(started, |by| format!(" by `{by}`"));
             let action = held.action.as_ref().map_or_else(String::new, |action| format!(" (`{action}`)"));
             format!("`{}`{by}{action}", held.label.label)
         });

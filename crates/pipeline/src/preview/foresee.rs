@@ -10,13 +10,14 @@ use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
 use crate::walk::hold::{approvals_needed, redefined};
 use crate::walk::possible::is_certain;
-use crate::walk::truncate::is_truncated;
+use crate::walk::truncate::{is_truncated, truncate};
 use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files, warn};
 use countersign_core::invocation::{Failure, Intention};
+use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::session::SessionLabel;
 use countersign_core::source::AfterError;
-use countersign_core::{ActionId, Invocation, Mode, OrgId, SessionId, Status};
+use countersign_core::{ActionId, Invocation, Mode, OrgId, SessionId, SpaceId, Status};
 use policy::Finding;
 use policy::digest::Mismatch;
 use policy::scan::Severity;
@@ -52,7 +53,7 @@ pub struct Foresight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub label: SessionLabel,
-    /// The action of the call that set it.
+    /// The action of the call that set it, if one did.
     pub action: Option<ActionId>,
 }
 
@@ -198,6 +199,13 @@ impl Pipeline {
         Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
     }
 
+    /// Params that no call has yet, as those of a call are shown: without what the space takes out, without secrets, and pruned when large.
+    pub async fn tell_params(&self, org: &OrgId, space: &SpaceId, params: &Value) -> Value {
+        let (handed_on, unreadable) = self.walk.take_out_of_answer(org, space, params).await;
+        let told = if unreadable.is_empty() { policy::redact(&handed_on).value } else { json!({ "_unreadable": true }) };
+        truncate(told, PARAMS_STORED_BYTES_MAX)
+    }
+
     /// The preview as far as an answer of the source would be shown; `None` if it must not be shown.
     async fn tellable(&self, invocation: &Invocation, value: &Value) -> Option<Value> {
         let (handed_on, unreadable) = self.walk.take_out_of_answer(&invocation.org, &invocation.space, value).await;
@@ -208,7 +216,10 @@ impl Pipeline {
     pub(crate) async fn held_by_session(&self, org: &OrgId, session: &SessionId) -> Result<Vec<Held>, Error> {
         let mut labels = Vec::new();
         for label in self.ledger().list_labels(org, session).await? {
-            let by = self.ledger().find_invocation(org, &label.invocation).await?;
+            let by = match &label.invocation {
+                Some(by) => self.ledger().find_invocation(org, by).await?,
+                None => None,
+            };
             labels.push(Held { label, action: by.map(|by| by.action) });
         }
         Ok(labels)

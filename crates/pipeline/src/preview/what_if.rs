@@ -87,7 +87,7 @@ impl Pipeline {
         }
         let session = self.ledger().find_session(org, &recorded.session).await?;
         let space = self.ledger().find_space(org, &recorded.space).await?;
-        let principal = self.ledger().find_principal(org, &recorded.principal).await?;
+        let principal = self.ledger().find_principal_in(org, &recorded.principal, &recorded.session).await?;
         let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
             return Ok(Replayed::Skipped);
         };
@@ -151,7 +151,7 @@ impl Pipeline {
         space: &Space,
         principal: &Principal,
     ) -> Result<Option<policy::Approval>, Error> {
-        let may = |user: &&UserId| space.lets_approve(user, principal.owner.as_ref());
+        let may = |user: &&UserId| space.lets_approve(user, principal.owner.as_ref(), session);
         let by: Vec<_> = self.ledger().list_approvers(&session.org).await?.iter().filter(may).cloned().collect();
         let expires = recorded.created_at.plus_seconds(session.attendance.approval_seconds());
         Ok((!by.is_empty()).then_some(policy::Approval { by, expires }))

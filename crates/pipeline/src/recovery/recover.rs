@@ -6,6 +6,7 @@ use crate::request::Outcome;
 use crate::walk::ground::Walking;
 use crate::walk::span;
 use countersign_core::batch::BatchMode;
+use countersign_core::effect::Purpose;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
 use countersign_core::limits::{RECOVERED_AT_ONCE, RUNNING_SECONDS_MAX};
@@ -56,6 +57,28 @@ impl Pipeline {
             }
         }
         self.settle(Which::Stale { is_starting: false }).await
+    }
+
+    /// Finds out what became of a running call whose server is silent, for a run that goes on here. That server may only have lost touch, so
+    /// a repair or a rollback is left to it until it is gone. Returns whether the call still runs.
+    pub async fn take_over(&self, org: &OrgId, id: &InvocationId) -> Result<bool, Error> {
+        let Some(left) = self.ledger().find_invocation(org, id).await?.filter(|left| left.status == Status::Running) else {
+            return Ok(false);
+        };
+        if left.purpose != Purpose::Effect {
+            return Ok(true);
+        }
+        let Some(walking) = self.walk.claim_silent(&left).await? else {
+            return Ok(true);
+        };
+        let (pipeline, span) = (self.clone(), span::of_left(&left));
+        let end = async move {
+            let _walking = walking;
+            pipeline.end_claimed(left).await;
+            Ok(())
+        };
+        self.walk.survive(end.instrument(span)).await?;
+        Ok(self.ledger().find_invocation(org, id).await?.is_some_and(|left| left.status == Status::Running))
     }
 
     /// A server that lost the database for long may be considered gone although it lives, and its call may be marked as in doubt too early.
@@ -153,10 +176,13 @@ impl Pipeline {
 
     /// Reconciles a call that was left running. If its source cannot tell, the call becomes in doubt, and a person has to settle it.
     async fn end_left_behind(&self, left: Invocation) {
+        if let Some(_walking) = self.claim_or_leave(&left).await {
+            self.end_claimed(left).await;
+        }
+    }
+
+    async fn end_claimed(&self, left: Invocation) {
         let id = left.id.clone();
-        let Some(_walking) = self.claim_or_leave(&left).await else {
-            return;
-        };
         let doubted = match self.reconcile(left.clone()).await {
             Ok(Some(outcome)) => {
                 let status = outcome.invocation().status;

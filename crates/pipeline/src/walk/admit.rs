@@ -172,7 +172,7 @@ impl Walk {
     /// act, or its space no longer lets the person behind it in.
     pub(crate) async fn admit_held(&self, held: &Invocation, params: Value) -> Result<Option<Box<Admitted>>, Error> {
         let rules_version = self.ledger().rules_version(&held.org).await?;
-        let principal = self.ledger().find_principal(&held.org, &held.principal).await?;
+        let principal = self.ledger().find_principal_in(&held.org, &held.principal, &held.session).await?;
         let session = self.ledger().find_session(&held.org, &held.session).await?;
         let session = session.filter(|session| session.ended_at.is_none() || held.intention == Intention::Revert);
         let (Some(principal), Some(session)) = (principal, session) else {
@@ -228,7 +228,8 @@ impl Walk {
             Entrance::Compensation(_) => admitted.session,
             Entrance::Resumed(_) => {
                 let ended = || Error::SessionEnded { session: request.session.clone() };
-                let found = self.ledger().find_principal(&request.principal.org, &request.principal.id).await?.ok_or_else(ended)?;
+                let Principal { org, id, .. } = &request.principal;
+                let found = self.ledger().find_principal_in(org, id, &request.session).await?.ok_or_else(ended)?;
                 request.principal = Principal { device: request.principal.device.take(), ..found };
                 self.session_for(&request.principal, &request.session, request.intention).await?
             }

@@ -4,7 +4,7 @@
 use super::ground::Walk;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::artifact::{Artifact, ArtifactRetention, Visibility, media_type_problem, name_problem};
+use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility, media_type_problem, name_problem};
 use countersign_core::ledger::{self, NewArtifact};
 use countersign_core::limits::{ARTIFACT_BYTES_MAX, ARTIFACTS_PER_CALL_MAX, ARTIFACTS_SWEPT_MAX};
 use countersign_core::{ArtifactId, Digest, Invocation, InvocationId, OrgId, SessionId, SpaceId};
@@ -28,16 +28,16 @@ pub struct Made {
 pub(super) type Entry = Result<Made, (Option<String>, String)>;
 
 /// Takes the list of what was made out of an answer. `None` if it has none: then nothing is changed.
-pub(super) fn take_out(answer: &mut Value) -> Option<Vec<Entry>> {
+pub(super) fn take_out(answer: &mut Value, declared: &[ArtifactSpec]) -> Option<Vec<Entry>> {
     let object = answer.as_object_mut()?;
     if !object.get(MEMBER)?.is_array() {
         return None;
     }
     let Some(Value::Array(listed)) = object.remove(MEMBER) else { return None };
-    Some(listed.into_iter().enumerate().map(|(at, entry)| read(at, &entry)).collect())
+    Some(listed.into_iter().enumerate().map(|(at, entry)| read(at, &entry, declared)).collect())
 }
 
-fn read(at: usize, entry: &Value) -> Entry {
+fn read(at: usize, entry: &Value, declared: &[ArtifactSpec]) -> Entry {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     // A name that cannot be one, or would be redacted, is not repeated.
     let name = text("name").filter(|name| name_problem(name).is_none() && policy::redact_text(name) == **name);
@@ -53,13 +53,17 @@ fn read(at: usize, entry: &Value) -> Entry {
     if let Some(problem) = media_type_problem(media_type) {
         return Err(refused(problem));
     }
+    let kind = ArtifactKind::of_media_type(media_type);
+    let Some(spec) = declared.iter().find(|spec| spec.kind == kind) else {
+        return Err(refused(format!("the action declares no artifacts of the kind `{kind}`")));
+    };
     let word = |key: &str, problem: &str| (entry.get(key).is_some(), text(key), format!("`{key}` is {problem}"));
     let retention = match word("retention", "transient, default or permanent") {
-        (false, ..) => ArtifactRetention::default(),
+        (false, ..) => spec.retention,
         (true, said, problem) => said.and_then(ArtifactRetention::parse).ok_or_else(|| refused(problem))?,
     };
     let visibility = match word("visibility", "private, space or shared") {
-        (false, ..) => Visibility::default(),
+        (false, ..) => spec.visibility,
         (true, said, problem) => said.and_then(Visibility::parse).ok_or_else(|| refused(problem))?,
     };
     let bytes = match (text("text"), text("base64")) {
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     fn taken(mut answer: Value) -> (Value, Option<Vec<Entry>>) {
-        let made = take_out(&mut answer);
+        let made = take_out(&mut answer, &[ArtifactKind::Document, ArtifactKind::Data].map(ArtifactSpec::of));
         (answer, made)
     }
 
@@ -246,6 +250,24 @@ mod tests {
         let many = vec![json!({ "name": "x", "text": "x" }); ARTIFACTS_PER_CALL_MAX + 1];
         let (_, made) = taken(json!({ "artifacts": many }));
         assert_eq!(made.unwrap().iter().filter(|entry| entry.is_err()).count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_said_of_an_artifact_is_what_the_action_declares_of_its_kind() {
+        let private = ArtifactSpec { kind: ArtifactKind::Image, retention: ArtifactRetention::Transient, visibility: Visibility::Private };
+        let mut answer = json!({ "artifacts": [
+            { "name": "a.png", "media_type": "image/png", "base64": "AAEC" },
+            { "name": "b.png", "media_type": "image/png", "base64": "AAEC", "retention": "permanent" },
+            { "name": "c.pdf", "media_type": "application/pdf", "base64": "AAEC" },
+        ] });
+        let made = take_out(&mut answer, &[private, ArtifactSpec::of(ArtifactKind::Data)]).unwrap();
+        let kept: Vec<_> = made.iter().flatten().map(|made| (made.name.as_str(), made.retention, made.visibility)).collect();
+        assert_eq!(
+            kept,
+            [("a.png", ArtifactRetention::Transient, Visibility::Private), ("b.png", ArtifactRetention::Permanent, Visibility::Private)]
+        );
+        let (name, problem) = made[2].clone().unwrap_err();
+        assert!(name.as_deref() == Some("c.pdf") && problem.contains("`document`"), "{problem}");
     }
 
     #[test]

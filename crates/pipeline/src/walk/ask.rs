@@ -157,7 +157,10 @@ impl Walk {
 
     /// Asks what became of an effect whose outcome is unknown.
     pub(super) async fn ask_to_reconcile(&self, subject: Subject<'_>, again: Again) -> Result<Reconciled, Error> {
-        let context = CallContext { may_ask_again: again == Again::Announced, ..subject.context(self) };
+        let may_ask_again = again == Again::Announced;
+        // The same request as before: it says the same of what led to it.
+        let chain = if may_ask_again { self.chain_of(subject.invocation).await } else { None };
+        let context = CallContext { may_ask_again, chain, ..subject.context(self) };
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
     }
 

@@ -13,6 +13,14 @@ impl Walk {
         Ok(self.ledger().claim(&left.org, &left.id, left.status).await?.then_some(walking))
     }
 
+    /// Claims a running call of another server that is silent, and may not be gone.
+    pub(crate) async fn claim_silent(&self, left: &Invocation) -> Result<Option<Walking>, Error> {
+        let Ok(walking) = self.inner.walking.claim(&left.id) else {
+            return Ok(None);
+        };
+        Ok(self.ledger().claim_silent(&left.org, &left.id).await?.then_some(walking))
+    }
+
     /// Releases the claim of a call that stays in doubt, so that other servers may reconcile it and a person may settle it; or of one whose
     /// approval is kept, so that any server may start it.
     pub(crate) async fn let_go(&self, left: &Invocation) {

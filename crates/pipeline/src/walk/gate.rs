@@ -266,7 +266,7 @@ impl Walk {
         let consents = self.purposes_of(&request.principal, space).await?;
         let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
         labels.extend(request.call.labels());
-        let may = |user: &&UserId| space.lets_approve(user, request.principal.owner.as_ref());
+        let may = |user: &&UserId| space.lets_approve(user, request.principal.owner.as_ref(), session);
         let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(may).cloned().collect();
         let expires = now.plus_seconds(session.attendance.approval_seconds());
         let obtainable = (!by.is_empty()).then_some(policy::Approval { by, expires });

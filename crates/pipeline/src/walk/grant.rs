@@ -79,10 +79,10 @@ pub(super) fn is_of_this_definition(grant: &Grant, gated: &Gated) -> bool {
 }
 
 /// A grant must be worth the approval it replaces, by the rules in force now: it was given by as many people as the space's quorum, each
-/// of them may still approve, and where self-approval is refused, none of them is the owner behind this call.
+/// of them may still approve, and where self-approval is refused, none of them is the owner behind this call or asked for its run.
 pub(super) fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
-    let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
+    let Admitted { session, space, request, .. } = &*gated.validated.resolved.admitted;
     let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
-    let may_give = |user: &UserId| approvers.contains(user) && space.lets_approve(user, request.principal.owner.as_ref());
+    let may_give = |user: &UserId| approvers.contains(user) && space.lets_approve(user, request.principal.owner.as_ref(), session);
     grant.givers.len() >= quorum.max(1) && grant.givers.iter().all(may_give)
 }

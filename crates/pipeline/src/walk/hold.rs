@@ -86,9 +86,10 @@ impl Walk {
         });
         let by: Vec<_> = by.collect();
         let space = self.ledger().find_space(&approved.org, &approved.space).await?;
+        let session = &validated.resolved.admitted.session;
         let is_enough = |space: Space| {
             by.len() >= approvals_needed(&space, approved.tier, approved.edit.is_some()) as usize
-                && by.iter().all(|user| space.lets_approve(user, approved.owner.as_ref()))
+                && by.iter().all(|user| space.lets_approve(user, approved.owner.as_ref(), session))
         };
         if !space.is_some_and(is_enough) {
             return Ok(Err(Conflict::PolicyMismatch));

@@ -47,9 +47,10 @@ impl Walk {
                 }
                 evidence = invocation.evidence.as_ref().map(|value| evidence_digest(&*key, value));
                 quality_thousandths = output.quality_thousandths;
-                let makes = definition.action.produces_artifacts && self.keeps_artifacts() && invocation.intention == Intention::Effect;
+                let declared = &definition.action.produces_artifacts;
+                let makes = !declared.is_empty() && self.keeps_artifacts() && invocation.intention == Intention::Effect;
                 // An answer that is withheld gives nothing out, also not what was made.
-                let made = if makes && caught.is_empty() { take_out(&mut handed_on) } else { None };
+                let made = if makes && caught.is_empty() { take_out(&mut handed_on, declared) } else { None };
                 let mut safe = policy::redact(&handed_on).value;
                 if let Some(made) = made {
                     kept = self.keep_all(&invocation, made, &mut safe).await;

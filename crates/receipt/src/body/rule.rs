@@ -40,6 +40,9 @@ pub struct ModeBody {
 pub struct SpaceBody {
     pub band: Band,
     pub by: PrincipalId,
+    /// The SHA-256 of what its automations are given for inputs whose default is `$space_default`, as canonical JSON; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Digest>,
     /// What stays of calls that have ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keeps: Keeps,

@@ -165,6 +165,7 @@ fn space(by: u8, people: u32) -> Told {
         observes: false,
         redaction: Default::default(),
         members: None,
+        defaults: None,
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,
         version: 9,

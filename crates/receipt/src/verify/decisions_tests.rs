@@ -59,6 +59,7 @@ fn banded(band: Band, version: i64) -> SpaceBody {
         observes: false,
         redaction: Default::default(),
         members: None,
+        defaults: None,
     }
 }
 

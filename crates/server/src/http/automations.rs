@@ -5,15 +5,16 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery, page_request};
 use super::problem::{Refusal, mistake_view};
 use crate::App;
-use crate::operations::automations::{self, Applied, Checked, Proposed, Switch};
+use crate::operations::automations::{self, Applied, Checked, DryRun, Proposed, Switch};
 use crate::operations::runs::{self, Answered};
 use crate::operations::{Error, drafts};
+use ::runs::Rendered;
 use api::automation::{
-    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse,
-    FiringView, HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView, RotateTokenRequest, SaveAutomationRequest,
-    SavedAutomationResponse, TriggerView, ValidDefinitionResponse,
+    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, DryRunRequest,
+    EnableTriggerRequest, FiredResponse, FiringView, HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView,
+    RotateTokenRequest, SaveAutomationRequest, SavedAutomationResponse, TriggerView, ValidDefinitionResponse,
 };
-use api::run::RunAutomationRequest;
+use api::run::{RunAutomationRequest, RunErrorView};
 use api::{Code, Page, Problem};
 use automation::definition::{self, Kind};
 use automation::schedule::Schedule;
@@ -23,6 +24,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use countersign_core::Digest;
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, TriggerType};
+use countersign_core::invocation::Failure;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -106,9 +108,7 @@ pub(super) async fn save(
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
     let expected = expected(&headers)?;
     let (saved, space) = automations::visible(&app, &caller.principal, &automation).await?;
-    if body.space.as_ref().is_some_and(|named| *named != space.name && *named != space.id.as_str()) {
-        return Err(Refusal::new(Code::InvalidRequest, format!("the automation is in space `{}`, and stays there", space.name)));
-    }
+    automations::must_stay(&space, body.space.as_deref())?;
     let SaveAutomationRequest { definition, signing_secrets, .. } = body;
     let proposed = Proposed { automation: Some(&saved), definition: &definition, signing_secrets: &signing_secrets, expected };
     let (applied, warnings) = automations::apply(&app, &caller.principal, &space, proposed).await?;
@@ -163,34 +163,34 @@ pub(super) async fn validate(
     Ok(Json(ValidDefinitionResponse { digest: read.hash.to_string(), definition: read.normalised, warnings: views(read.warnings), flags }))
 }
 
-/// Says what would happen to each step of a definition now, and when it would fire. Nothing is performed.
-#[utoipa::path(operation_id = "automations_dry_run", post, path = "/api/v1/automations/dry-run", tag = "automations", request_body = DefinitionRequest,
+/// Says what would happen to each step of a plan now, with which params, and when it would fire. Nothing is performed.
+#[utoipa::path(operation_id = "automations_dry_run", post, path = "/api/v1/automations/dry-run", tag = "automations", request_body = DryRunRequest,
     responses((status = 200, body = PlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn dry_run(
-    State(app): State<App>,
-    caller: Caller,
-    Exact(body): Exact<DefinitionRequest>,
-) -> Result<Json<PlanView>, Refusal> {
-    let space = automations::space_for(&app, &caller.principal, body.space.as_deref()).await?;
-    let checked = automations::check(&app, &caller.principal, &space, None, &body.definition).await?;
-    Ok(Json(plan(&app, checked)))
+pub(super) async fn dry_run(State(app): State<App>, caller: Caller, Exact(body): Exact<DryRunRequest>) -> Result<Json<PlanView>, Refusal> {
+    let DryRunRequest { automation, space, definition, inputs, run } = &body;
+    let asked = automations::Asked {
+        automation: automation.as_deref(),
+        space: space.as_deref(),
+        definition: definition.as_ref(),
+        inputs: inputs.clone(),
+        run: run.as_deref(),
+    };
+    Ok(Json(plan(&app, automations::dry_run(&app, &caller.principal, asked).await?)))
 }
 
-/// The same for the saved definition of an automation, with the modes that it has of its own.
+/// The same for the saved definition of an automation, with what its last run that succeeded came to.
 #[utoipa::path(operation_id = "automations_plan", get, path = "/api/v1/automations/{automation}/plan", tag = "automations", params(("automation" = String, Path)),
     responses((status = 200, body = PlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn plan_of(State(app): State<App>, caller: Caller, Path(automation): Path<String>) -> Result<Json<PlanView>, Refusal> {
-    let found = automations::find(&app, &caller.principal, &automation).await?;
-    let (_, space) = automations::visible(&app, &caller.principal, &automation).await?;
-    let saved = automations::definition(&app, &found, found.definition).await?;
-    let checked = automations::check(&app, &caller.principal, &space, Some(&found.id), &saved).await?;
-    Ok(Json(plan(&app, checked)))
+    let asked = automations::Asked { automation: Some(&automation), space: None, definition: None, inputs: None, run: None };
+    Ok(Json(plan(&app, automations::dry_run(&app, &caller.principal, asked).await?)))
 }
 
-fn plan(app: &App, checked: Checked) -> PlanView {
-    let Checked { read, facts, named } = checked;
-    let step = |planned: automations::PlannedStep<'_>| {
+fn plan(app: &App, tried: DryRun) -> PlanView {
+    let DryRun { checked: Checked { read, facts, named }, steps, run } = tried;
+    let step = |(planned, rendered): (automations::PlannedStep<'_>, Rendered)| {
         let (action, standing) = named.get(&planned.step.action)?;
+        let error = rendered.error.map(|error| Failure { code: error.code().to_owned(), message: policy::redact_text(&error.message) });
         Some(PlannedStepView {
             phase: planned.phase,
             step_id: planned.step.step_id.clone(),
@@ -200,6 +200,10 @@ fn plan(app: &App, checked: Checked) -> PlanView {
             mode: standing.decision.mode,
             mode_source: standing.decision.source,
             tightened: standing.decision.tightened.iter().map(ToString::to_string).collect(),
+            when: rendered.when,
+            params: rendered.params,
+            needs: rendered.needs.into_iter().collect(),
+            error: error.map(RunErrorView::from),
         })
     };
     let now = app.parts.clock.now();
@@ -215,7 +219,8 @@ fn plan(app: &App, checked: Checked) -> PlanView {
     };
     PlanView {
         digest: read.hash.to_string(),
-        steps: automations::steps(&read).filter_map(step).collect(),
+        run_id: run.map(|run| run.to_string()),
+        steps: automations::steps(&read).zip(steps).filter_map(step).collect(),
         schedules: read.definition.triggers.iter().filter_map(schedule).collect(),
         flags: views(definition::review(&read.definition, &facts)),
         warnings: views(read.warnings),
@@ -373,16 +378,18 @@ pub(super) async fn triggers(
     Ok(Json(Page { items: trigger_views(&app, &found).await?, next: None }))
 }
 
-/// Enables a trigger. A schedule starts from now.
+/// Enables a trigger. A schedule starts from now, or makes up for what it missed since it was disabled, as its `catch_up` says.
 #[utoipa::path(operation_id = "triggers_enable", post, path = "/api/v1/automations/{automation}/triggers/{trigger}/enable", tag = "automations",
-    params(("automation" = String, Path), ("trigger" = String, Path)),
+    params(("automation" = String, Path), ("trigger" = String, Path)), request_body = EnableTriggerRequest,
     responses((status = 200, body = TriggerView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn enable(
     State(app): State<App>,
     caller: Caller,
     Path((automation, trigger)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<EnableTriggerRequest>,
 ) -> Result<Json<TriggerView>, Refusal> {
-    switch(&app, &caller, &automation, &trigger, Switch::Enable).await
+    let change = if body.catch_up { Switch::CatchUp } else { Switch::Enable };
+    switch(&app, &caller, &automation, &trigger, change).await
 }
 
 /// Disables a trigger: it starts nothing until it is enabled.
@@ -427,6 +434,8 @@ pub(super) struct FiringsQuery {
     trigger: Option<String>,
     /// Only those that came to this.
     outcome: Option<FiringOutcome>,
+    /// Only those that started no run.
+    no_run: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -443,9 +452,10 @@ pub(super) async fn firings(
     Path(automation): Path<String>,
     Asked(query): Asked<FiringsQuery>,
 ) -> Result<Json<Page<FiringView>>, Refusal> {
-    let FiringsQuery { trigger, outcome, limit, after } = query;
+    let FiringsQuery { trigger, outcome, no_run, limit, after } = query;
     let request = page_request(limit, after)?;
-    let page = automations::firings(&app, &caller.principal, &automation, &FiringFilter { trigger, outcome }, &request).await?;
+    let filter = FiringFilter { trigger, outcome, no_run: no_run == Some(true) };
+    let page = automations::firings(&app, &caller.principal, &automation, &filter, &request).await?;
     Ok(Json(Page { items: page.items.into_iter().map(FiringView::from).collect(), next: page.next }))
 }
 
@@ -505,7 +515,7 @@ async fn saved_view(app: &App, automation: Automation) -> AutomationView {
 
 async fn view(app: &App, automation: Automation, definition: Option<Value>) -> Result<AutomationView, Refusal> {
     let triggers = trigger_views(app, &automation).await?;
-    let last_run = automations::last_run(app, &automation).await?;
+    let last_run = automations::last_run(app, &automation, None).await?;
     Ok(AutomationView::new(automation, triggers, last_run.as_ref(), definition))
 }
 

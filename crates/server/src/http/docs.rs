@@ -71,6 +71,8 @@ pages![
     "decisions/0013-sign-in-without-a-jose-library",
     "decisions/0014-one-log-of-events",
     "decisions/0015-artifacts-beside-the-database",
+    "decisions/0016-leases-of-runs",
+    "decisions/0017-rights-of-automations",
     "glossary",
     "guides/agents",
     "guides/automations",

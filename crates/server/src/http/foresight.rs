@@ -72,7 +72,7 @@ fn label(held: Held) -> Option<LabelView> {
     Some(LabelView {
         label: serde_json::from_value(Value::String(held.label.label)).ok()?,
         at: held.label.at,
-        invocation_id: Some(held.label.invocation.to_string()),
+        invocation_id: held.label.invocation.map(|by| by.to_string()),
         action: held.action.map(|action| action.to_string()),
     })
 }

@@ -76,6 +76,7 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
     let hidden = caller.hidden(&app).await?;
     Ok(Json(StatusResponse {
         version: env!("CARGO_PKG_VERSION").into(),
+        tzdata: automation::schedule::tzdata_version().into(),
         store: if app.store().may_be_shared() { StoreName::Postgresql } else { StoreName::Sqlite },
         ready: problem.is_none(),
         problem: problem.map(|_| "the store does not take writes; see the server's log".into()),

@@ -86,6 +86,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SignatureInvalid => "sign `id.timestamp.body` with the secret that the webhook names, as Standard Webhooks specifies it",
         Code::SaveNeedsPerson => "a person saves the draft with `POST /api/v1/automation-drafts/{draft}/save`",
         Code::TooManyAutomations => "archive those that nobody needs with `POST /api/v1/automations/{automation}/archive`",
+        Code::TooManyDrafts => "drop those that nobody saves with `DELETE /api/v1/automation-drafts/{draft}`, or have a person save them",
         Code::AutomationPaused => "a person resumes it with `POST /api/v1/automations/{automation}/resume`, or enables its trigger",
         Code::AutomationArchived => "save its definition as a new automation: `GET /api/v1/automations/{automation}/export` has it",
         Code::RerunRefused => "see its steps with `GET /api/v1/runs/{run}`, or run all of it again",

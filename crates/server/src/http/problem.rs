@@ -270,7 +270,10 @@ impl From<operations::Error> for Refusal {
             E::DraftFlags { flags, .. } => Self::new(Code::DraftFlags, detail).with_mistakes(flags),
             E::SaveNeedsPerson => Self::new(Code::SaveNeedsPerson, detail),
             E::AutomationChanged { .. } => Self::new(Code::AutomationChanged, detail),
+            E::PermittedBefore { .. } => Self::new(Code::Forbidden, detail)
+                .hint("have an admin save it, or first remove those modes and revoke those grants; then its calls ask a person again"),
             E::TooManyAutomations { .. } => Self::new(Code::TooManyAutomations, detail),
+            E::TooManyDrafts { .. } => Self::new(Code::TooManyDrafts, detail),
             E::RunEnded { run } => Self::new(Code::AlreadyEnded, detail).hint(format!("read it with `GET /api/v1/runs/{run}`")),
             E::ArtifactLinkExpired { artifact } => {
                 Self::new(Code::Expired, detail).hint(format!("make another one with `POST /api/v1/artifacts/{artifact}/link`"))

@@ -45,7 +45,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Pa
     Ok(Json(view(&spaces::find(&app, &caller.principal, &space).await?)))
 }
 
-/// Changes how strict a space is, who may answer in it, or what it keeps. A change of the band voids the approvals of its pending calls.
+/// Changes how strict a space is, who may answer in it, what it keeps, or what its automations are given. A change of the band voids the approvals of its pending calls.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
@@ -57,7 +57,7 @@ pub(super) async fn change(
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction);
     let (band, self_approval, keeps, observes) = (body.band, body.self_approval, body.keeps, body.observes);
-    let change = SpaceChange { band, self_approval, quorum, redaction, keeps, members: None, observes };
+    let change = SpaceChange { band, self_approval, quorum, redaction, keeps, members: None, observes, defaults: body.defaults };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
@@ -117,6 +117,7 @@ fn view(space: &Space) -> SpaceView {
         keeps: space.keeps,
         members: space.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
         observes: space.observes,
+        defaults: space.defaults.clone(),
         created_at: space.created_at,
     }
 }

@@ -24,8 +24,9 @@ const HASHED: &str = "assets/";
 const NOT_PAGES: [&str; 4] = ["/api", "/docs", "/mcp", "/.well-known"];
 
 const WITHOUT: &str = "<h1>Countersign</h1><p>The server works; its web UI is not in this build.</p>\
-    <p>Build it with <code>npm ci &amp;&amp; npm run build</code> in the folder <code>web</code> and start the server again, or use \
-    <code>make run</code>, which does both where Node.js is installed.</p>\
+    <p>Its files are compiled into the server: run <code>npm ci &amp;&amp; npm run build</code> in the folder <code>web</code>, then \
+    <code>cargo build</code>, and start the server that this makes. <code>make run</code> does all of it where Node.js 20.19 or newer is \
+    installed.</p>\
     <p>From a terminal: <code>countersign inbox</code>. A single call can be answered at <code>/inbox/inv_…</code>, and the API is described \
     at <a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a>.</p>";
 
@@ -36,7 +37,11 @@ pub(super) fn is_opened(headers: &HeaderMap) -> bool {
 
 /// The one page of the UI, or what to do to get it.
 pub(super) fn home(headers: &HeaderMap) -> Response {
-    served(FILES, "index.html", headers).unwrap_or_else(|| html::page(StatusCode::OK, WITHOUT))
+    home_of(FILES, headers)
+}
+
+fn home_of(files: Files, headers: &HeaderMap) -> Response {
+    served(files, "index.html", headers).unwrap_or_else(|| html::page(StatusCode::OK, WITHOUT))
 }
 
 /// A file or a page of the UI, or nothing that is known.
@@ -123,6 +128,21 @@ mod tests {
             let policy = shown.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
             assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{policy}");
         }
+    }
+
+    #[tokio::test]
+    async fn without_the_ui_its_home_says_how_to_build_it_in() {
+        let text = async |files: Files| {
+            let response = home_of(files, &HeaderMap::new());
+            assert_eq!(response.status(), StatusCode::OK);
+            let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            String::from_utf8(bytes.to_vec()).unwrap()
+        };
+        assert_eq!(text(BUILT).await, "<html>");
+        let without = text(&[]).await;
+        // To start the server again is not enough: the files are part of it.
+        let steps = ["npm run build", "cargo build", "start the server"].map(|step| without.find(step).unwrap());
+        assert!(steps.is_sorted(), "{without}");
     }
 
     #[test]

@@ -1,29 +1,32 @@
 //! Automations: saved definitions, their versions and their triggers. A person saves; whoever else proposes a definition makes a draft of it.
 
+mod dry_run;
 mod facts;
 mod regexes;
 pub(crate) mod rights;
 
+pub(crate) use dry_run::{Asked, DryRun, dry_run};
 pub(crate) use facts::{Checked, check};
 
-use super::{Error, spaces};
+use super::{Error, drafts, spaces};
 use crate::App;
 use crate::notify::webhook;
 use automation::Mistake;
 use automation::definition::{self, Change, Definition, Facts, Kind, Read, Signature};
 use automation::schedule::Schedule;
-use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, Trigger, TriggerType};
+use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, FiringReason, Trigger, TriggerType};
 use countersign_core::json::canonical_digits;
 use countersign_core::limits::AUTOMATIONS_MAX;
+use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Automations, Secrets};
-use countersign_core::run::{Phase, Run};
+use countersign_core::run::{Phase, Run, RunStatus};
 use countersign_core::{AutomationId, Digest, Principal, Secret, Space, Timestamp};
 use rights::Right;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{AutomationFilter, FiringFilter, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
+use store::{AutomationFilter, FiringFilter, FromNow, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 
 /// The space of an automation whose author names none.
 const DEFAULT_SPACE: &str = "main";
@@ -98,6 +101,12 @@ pub(crate) async fn space_for(app: &App, by: &Principal, named: Option<&str>) ->
     Ok(space)
 }
 
+/// Refuses another space than that of the automation.
+pub(crate) fn must_stay(space: &Space, named: Option<&str>) -> Result<(), Error> {
+    let is_another = named.is_some_and(|named| named != space.name && named != space.id.as_str());
+    if is_another { Err(Error::invalid(format!("the automation is in space `{}`, and stays there", space.name))) } else { Ok(()) }
+}
+
 /// The normalised definition of the version with this digest.
 pub(crate) async fn definition(app: &App, automation: &Automation, digest: Digest) -> Result<Arc<Value>, Error> {
     let found = app.store().find_automation_definition(&automation.org, digest).await?;
@@ -144,9 +153,9 @@ pub(crate) async fn schedules(app: &App, automation: &Automation) -> Result<BTre
     Ok(ids.filter_map(|id| Some((id.clone(), program.schedule(&id)?.describe()))).collect())
 }
 
-/// The run that was asked for last.
-pub(crate) async fn last_run(app: &App, automation: &Automation) -> Result<Option<Run>, Error> {
-    let filter = RunFilter { automation: Some(automation.id.clone()), ..RunFilter::default() };
+/// The run that was asked for last, of all or of those with this status.
+pub(crate) async fn last_run(app: &App, automation: &Automation, status: Option<RunStatus>) -> Result<Option<Run>, Error> {
+    let filter = RunFilter { automation: Some(automation.id.clone()), status, ..RunFilter::default() };
     let page = app.store().list_runs(&automation.org, &filter, &PageRequest { limit: 1, after: None }).await?;
     Ok(page.items.into_iter().next())
 }
@@ -166,24 +175,31 @@ pub(crate) async fn firings(
 pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Proposed<'_>) -> Result<(Applied, Vec<Mistake>), Error> {
     rights::must_have(app, by, Right::Write, space).await?;
     let id = proposed.automation.map(|automation| &automation.id);
-    let Checked { read, facts, .. } = check(app, by, space, id, proposed.definition).await?;
+    let Checked { read, facts, named } = check(app, by, space, id, proposed.definition).await?;
     let Some(person) = rights::person(by) else {
         let flags = flags(&read.definition, &facts);
         // Whoever may not list automations does not know which one has the name.
-        let named = match id {
-            Some(id) => Some(id.clone()),
-            None => app.store().find_automation_by_name(&by.org, &space.id, &read.definition.name).await?.map(|found| found.id),
+        let before = match proposed.automation {
+            Some(before) => Some(before.clone()),
+            None => app.store().find_automation_by_name(&by.org, &space.id, &read.definition.name).await?,
         };
-        let draft = app.store().add_draft(&by.org, &space.id, named.as_ref(), read.normalised, &by.id).await?;
+        if let Some(changed) = before.as_ref().filter(|before| proposed.expected.is_some_and(|seen| seen != before.definition)) {
+            return Err(Error::AutomationChanged { automation: changed.id.clone(), digest: changed.definition });
+        }
+        let draft = drafts::keep(app, by, space, before.as_ref(), read.normalised).await?;
         return Ok((Applied::Draft(draft, flags), read.warnings));
     };
+    if let Some(before) = proposed.automation.filter(|before| before.definition != read.hash) {
+        rights::must_take_over(app, by, space, &before.id, &named).await?;
+    }
     let save = SaveAutomation {
         automation: id.cloned(),
         space: space.id.clone(),
         name: read.definition.name.clone(),
         definition: canonical_digits(&read.normalised).map_err(|error| Error::invalid(error.to_string()))?,
         triggers: triggers_of(app, &read, space, &proposed).await?,
-        expected: proposed.expected,
+        // What was compared above is what is replaced.
+        expected: proposed.expected.or(proposed.automation.map(|before| before.definition)),
     };
     let name = save.name.clone();
     let saved = match app.store().save_automation(&by.org, save, person).await? {
@@ -276,40 +292,60 @@ pub(crate) async fn set_status(app: &App, by: &Principal, text: &str, status: Au
     if found.status == AutomationStatus::Archived && status != AutomationStatus::Archived {
         return Err(runs::Error::Archived { automation: found.id }.into());
     }
-    let due = match status {
-        AutomationStatus::Active => all_due(app, &found).await?,
+    let schedules = match status {
+        AutomationStatus::Active => {
+            // A trigger that is disabled still does not fire: what it leaves out is told once it is enabled.
+            let enabled = from_now(app, &found, FiringReason::Paused).await?.into_iter().filter(|(trigger, _)| trigger.is_enabled);
+            enabled.map(|(trigger, from_now)| (trigger.id, from_now)).collect()
+        }
         AutomationStatus::Paused | AutomationStatus::Archived => Vec::new(),
     };
-    let changed = app.store().set_automation_status(&by.org, &found.id, status, due, person).await?;
+    let changed = app.store().set_automation_status(&by.org, &found.id, status, schedules, person).await?;
     app.engine().automations_changed();
     changed.ok_or_else(|| Error::not_found("automation", text))
 }
 
-/// When its schedules are due next, by the id of their trigger.
-async fn all_due(app: &App, automation: &Automation) -> Result<Vec<(String, Option<Timestamp>)>, Error> {
+/// How the schedules of an automation go on that a person had stopped, with what each left out meanwhile.
+async fn from_now(app: &App, automation: &Automation, reason: FiringReason) -> Result<Vec<(Trigger, FromNow)>, Error> {
     let program = app.engine().program(&automation.org, automation.definition).await?;
     let now = app.parts.clock.now();
-    let due = |id: &str| Some(program.schedule(id)?.next_after(now).map(|tick| tick.scheduled_for));
-    let ids = program.definition.triggers.iter().map(|trigger| trigger.trigger_id.clone());
-    Ok(ids.filter_map(|id| due(&id).map(|at| (id, at))).collect())
+    let goes_on = |trigger: Trigger| {
+        let schedule = program.schedule(&trigger.id)?;
+        let left_out = schedule.between(trigger.high_water.unwrap_or(trigger.enabled_at), now);
+        let left_out = left_out.map(|(count, first_at, last_at)| SkippedTicks { reason, count, first_at, last_at });
+        Some((trigger, FromNow { next_due_at: schedule.next_after(now).map(|tick| tick.scheduled_for), left_out }))
+    };
+    Ok(app.store().list_triggers(&automation.org, &automation.id).await?.into_iter().filter_map(goes_on).collect())
 }
 
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
+    /// A schedule starts from now.
     Enable,
+    /// A schedule goes on from where it was disabled.
+    CatchUp,
     Disable,
 }
 
 pub(crate) async fn switch_trigger(app: &App, by: &Principal, text: &str, trigger: &str, switch: Switch) -> Result<Automation, Error> {
     let (found, space) = visible(app, by, text).await?;
     let person = rights::must_save(app, by, &space).await?;
+    let schedule = match switch {
+        Switch::Disable => None,
+        Switch::Enable | Switch::CatchUp => {
+            from_now(app, &found, FiringReason::Disabled).await?.into_iter().find(|(one, _)| one.id == trigger)
+        }
+    };
+    // One that was enabled already has left out nothing.
+    let goes_on = |(one, now): (Trigger, FromNow)| FromNow { left_out: now.left_out.filter(|_| !one.is_enabled), ..now };
     let change = match switch {
         Switch::Disable => TriggerChange::Disable,
-        Switch::Enable => {
-            let due = all_due(app, &found).await?.into_iter().find(|(id, _)| id == trigger);
-            TriggerChange::Enable { next_due_at: due.and_then(|(_, at)| at) }
+        Switch::Enable => TriggerChange::Enable(schedule.map(goes_on).unwrap_or_default()),
+        Switch::CatchUp if schedule.is_none() => {
+            return Err(Error::invalid(format!("`{trigger}` is no schedule, so there is nothing to catch up")));
         }
+        Switch::CatchUp => TriggerChange::CatchUp,
     };
     let changed = app.store().change_trigger(&by.org, &found.id, trigger, change, person).await?;
     app.engine().automations_changed();

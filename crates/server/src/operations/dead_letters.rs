@@ -9,7 +9,7 @@ use countersign_core::keyring::Keyring;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::bus::LetterKind;
 use countersign_core::principal::Permission;
-use countersign_core::{Call, ChannelId, DeadLetterId, DeliveryId, Invocation, InvocationId, Principal, SessionId, json};
+use countersign_core::{Call, ChannelId, DeadLetterId, DeliveryId, Invocation, InvocationId, Principal, SessionId, Status, json};
 use pipeline::Request;
 use store::{DeadLetter, Page, PageRequest};
 
@@ -33,9 +33,11 @@ pub(crate) async fn find(app: &App, by: &Principal, id: &str) -> Result<DeadLett
 /// The ids that a letter is about.
 fn about(letter: &DeadLetter) -> String {
     match letter.kind {
-        // The sender of an event says which space it belongs to; of our own events, their ids do.
+        // An event says which space it belongs to, whatever is in it; of our own that do not, their ids do.
         LetterKind::Event => match letter.event().map(|dead| dead.event) {
-            Some(event) if event.origin.is_some() => event.space.map(|space| space.to_string()).unwrap_or_default(),
+            Some(event) if event.space.is_some() || event.origin.is_some() => {
+                event.space.map(|space| space.to_string()).unwrap_or_default()
+            }
             Some(_) | None => letter.content.clone(),
         },
         LetterKind::Delivery => format!("{} {}", letter.place, letter.content),
@@ -67,7 +69,7 @@ pub(crate) async fn retry(
         LetterKind::Event => {
             must(by, Permission::ManagePolicy)?;
             let id = event_letter(&letter.id)?;
-            if app.store().retry_dead_events(&by.org, None, Some(&id)).await? == 0 {
+            if app.store().retry_dead_events(&by.org, None, Some(&id), &by.id).await? == 0 {
                 return Err(Error::invalid(format!("there is no group `{}` any more: nobody would get the event", letter.place)));
             }
         }
@@ -128,7 +130,10 @@ async fn call_again(app: &App, by: &Principal, id: &str, request: RetryLetterReq
         })
         .await?;
     let made = outcome.invocation().clone();
-    app.store().answer_failure(&by.org, &failed, Some(&made.id), &by.id).await?;
+    // A call that may not be made answers nothing: the letter stays for somebody who may.
+    if made.status != Status::Denied {
+        app.store().answer_failure(&by.org, &failed, Some(&made.id), &by.id).await?;
+    }
     Ok(made)
 }
 

@@ -6,6 +6,7 @@ use super::{Error, sight};
 use crate::App;
 use automation::Mistake;
 use countersign_core::automation::{Automation, Draft};
+use countersign_core::limits::DRAFTS_MAX;
 use countersign_core::ports::Automations;
 use countersign_core::{DraftId, Principal, Space};
 use serde_json::Value;
@@ -43,8 +44,19 @@ pub(crate) async fn import(app: &App, by: &Principal, space: &Space, written: &V
     rights::must_have(app, by, Right::Write, space).await?;
     let Checked { read, facts, .. } = automations::check(app, by, space, None, written).await?;
     let flags = automations::flags(&read.definition, &facts);
-    let draft = app.store().add_draft(&by.org, &space.id, None, read.normalised, &by.id).await?;
-    Ok((draft, flags))
+    Ok((keep(app, by, space, None, read.normalised).await?, flags))
+}
+
+/// Keeps a definition until a person saves it: as a new version of this automation, or else as a new one.
+pub(super) async fn keep(
+    app: &App,
+    by: &Principal,
+    space: &Space,
+    automation: Option<&Automation>,
+    definition: Value,
+) -> Result<Draft, Error> {
+    let kept = app.store().add_draft(&by.org, &space.id, automation, definition, &by.id).await?;
+    kept.ok_or(Error::TooManyDrafts { drafts_max: DRAFTS_MAX })
 }
 
 /// Saves a draft for a person, who has read its flags, and names the place of each. It is checked again, because a day may have passed.
@@ -64,7 +76,9 @@ pub(crate) async fn save(
     if !unread.is_empty() {
         return Err(Error::DraftFlags { draft: draft.id, flags: unread });
     }
-    let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets, expected: None };
+    // Whoever made it has seen this version of the automation, and no later one.
+    let expected = draft.replaces;
+    let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets, expected };
     let applied = automations::apply(app, by, &space, proposed).await?;
     // It is saved: a draft that cannot be removed now is gone tomorrow.
     if let Err(error) = app.store().drop_draft(&by.org, &draft.id).await {

@@ -134,8 +134,12 @@ pub(crate) enum Error {
     SaveNeedsPerson,
     #[error("automation `{automation}` has another definition by now, `{digest}`; nothing was saved")]
     AutomationChanged { automation: AutomationId, digest: Digest },
+    #[error("automation `{automation}` has modes or grants of its own for {actions}, given for what it does now; nothing was saved")]
+    PermittedBefore { automation: AutomationId, actions: String },
     #[error("this org has {automations_max} automations already, which is as many as it may have; nothing was saved")]
     TooManyAutomations { automations_max: i64 },
+    #[error("{drafts_max} drafts in this space are yours already, which is as many as there may be; nothing was kept")]
+    TooManyDrafts { drafts_max: i64 },
     #[error("run `{run}` has ended already; nothing was cancelled")]
     RunEnded { run: RunId },
     #[error("the link to artifact `{artifact}` has expired")]

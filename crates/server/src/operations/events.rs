@@ -312,7 +312,7 @@ pub(crate) async fn replay(app: &App, by: &Principal, name: &str, again: Again, 
         return Err(Error::invalid(message));
     }
     let position = match again {
-        Again::DeadLetters => return Ok(app.store().retry_dead_events(&by.org, Some(&group), None).await?),
+        Again::DeadLetters => return Ok(app.store().retry_dead_events(&by.org, Some(&group), None, &by.id).await?),
         Again::From(position) if position > 0 => position,
         Again::From(_) => return Err(Error::invalid("`from` must be the position of an event, from 1 on")),
         Again::Since(time) => match app.store().find_event_from(&by.org, time).await? {

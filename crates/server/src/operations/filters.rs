@@ -46,11 +46,13 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
         Some(space) => Some(spaces::find(app, by, space).await?.id),
         None => None,
     };
-    let concerned = Matcher::default();
-    concerned.insert((), space.as_ref().map(|space| space.as_str()), event_type, Filter::all());
+    let concerned = Matcher::of([((), space.as_ref().map(|space| space.as_str()), event_type, &Filter::all())]);
     let filters = filters.cloned();
-    // Compiling regexes and searching large events may take long, so no thread that serves does it.
+    // Compiling regexes and searching large events may take long, so no thread that serves does it, and few do at once. The turn ends with the
+    // work, also if the caller has gone.
+    let turn = Arc::clone(app.filter_turns()).acquire_owned().await.map_err(|_| Error::invalid("the filter could not be tried"))?;
     let judged = tokio::task::spawn_blocking(move || -> Result<Vec<Judged>, Vec<Mistake>> {
+        let _turn = turn;
         let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse)?;
         Ok(events.into_iter().filter_map(|told| judge(&concerned, &filter, told)).collect())
     });

@@ -38,11 +38,15 @@ pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> R
         Some(Value::String(key)) => Some(key),
         Some(_) => return Err(Error::invalid(format!("`{KEY_MEMBER}` is not a text"))),
     };
-    if request.key.zip(own.as_deref()).is_some_and(|(header, own)| header != own) {
-        return Err(Error::invalid(format!("the header `Idempotency-Key` and `{KEY_MEMBER}` in the body are different")));
+    // A sender that signs names every message, and sends it again under the same name. SECURITY: the header is not signed, so whoever has seen
+    // a message could send it again under another key.
+    let named = own.as_deref().or_else(|| request.signed.map(|signed| signed.id));
+    if request.key.zip(named).is_some_and(|(header, named)| header != named) {
+        let message =
+            format!("the header `Idempotency-Key` differs from `{KEY_MEMBER}` in the body, or from the `webhook-id` that is signed");
+        return Err(Error::invalid(message));
     }
-    // A sender that signs names every message, and sends it again under the same name.
-    let key = request.key.or(own.as_deref()).or_else(|| request.signed.map(|signed| signed.id));
+    let key = request.key.or(named);
     let key = key.map(|key| runs::keyed(key, &payload)).transpose()?;
     // One that this org did not sign says nothing.
     let chain = request.chain.and_then(|chain| app.store().read_chain(&trigger.org, chain)).unwrap_or_default();

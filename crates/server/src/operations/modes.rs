@@ -1,9 +1,10 @@
-//! The org's modes. A mode for an unknown action is refused: a misspelt name would protect nothing and look as if it did.
+//! The org's modes. A mode for an unknown action or automation is refused: a misspelt name would protect nothing and look as if it did.
 
-use super::{Error, action_named, count_void, must};
+use super::{Error, action_named, automations, count_void, must};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::decision::Lock;
+use countersign_core::ports::Automations;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, AutomationId, Mode, OrgId, Principal};
 use pipeline::{ParamError, SourceListing};
@@ -27,7 +28,10 @@ pub(crate) struct Changed {
 
 pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<Changed, Error> {
     must(by, Permission::ManagePolicy)?;
-    let automation = asked.automation.map(automation_of).transpose()?;
+    let automation = match asked.automation {
+        Some(text) => Some(automations::visible(app, by, text).await?.0.id),
+        None => None,
+    };
     let action = action_named(app, by, asked.action).await?;
     if asked.mode.is_some() && is_missing(&app.pipeline().catalogue().list(&by.org).await, &action) {
         return Err(Error::unknown_action(app, &by.org, asked.action).await);
@@ -59,7 +63,11 @@ pub(crate) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Res
     let mut rows: Vec<FiledMode> = Vec::with_capacity(lines.len());
     let mut errors = Vec::new();
     for (at, line) in lines.into_iter().enumerate() {
-        match row_of(&sources, &rows, line) {
+        let row = match row_of(&sources, &rows, line) {
+            Ok(row) => of_known(app, org, row).await?,
+            Err(wrong) => Err(wrong),
+        };
+        match row {
             Ok(row) => rows.push(row),
             Err((field, message)) => errors.push(ParamError { pointer: format!("/modes/{at}/{field}"), message }),
         }
@@ -70,8 +78,21 @@ pub(crate) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Res
     Err(Error::Invalid { message: "nothing was changed: some lines cannot be used".to_owned(), errors })
 }
 
-/// One checked line, or the field that is wrong and why.
-fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, (&'static str, String)> {
+/// The field of a line that is wrong, and why.
+type Wrong = (&'static str, String);
+
+/// The row, if it is the org's, or if there is its automation.
+async fn of_known(app: &App, org: &OrgId, row: FiledMode) -> Result<Result<FiledMode, Wrong>, Error> {
+    if let Some(automation) = &row.automation
+        && app.store().find_automation(org, automation).await?.is_none()
+    {
+        return Ok(Err(("automation", format!("there is no automation `{automation}`"))));
+    }
+    Ok(Ok(row))
+}
+
+/// One checked line, or what is wrong with it.
+fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, Wrong> {
     let action = ActionId::parse(&line.action).map_err(|error| ("action", error.to_string()))?;
     let automation = line.automation.as_deref().map(AutomationId::parse).transpose();
     let automation = automation.map_err(|error| ("automation", error.to_string()))?;

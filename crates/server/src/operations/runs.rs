@@ -7,7 +7,7 @@ use ::runs::Asked;
 use countersign_core::automation::Firing;
 use countersign_core::json::canonical_digits;
 use countersign_core::limits::FIRE_KEY_CHARS_MAX;
-use countersign_core::ports::runs::Fired;
+use countersign_core::ports::runs::{Asker, Fired};
 use countersign_core::ports::{Automations, Invocations, Runs};
 use countersign_core::run::{Run, RunStatus, StepRecord};
 use countersign_core::{AutomationId, Digest, OrgId, Principal, RunId, Space};
@@ -101,7 +101,7 @@ pub(crate) async fn receipts_of(app: &App, org: &OrgId, steps: &[StepRecord]) ->
 pub(crate) async fn start(app: &App, by: &Principal, text: &str, inputs: Value, key: Option<&str>) -> Result<Answered, Error> {
     let automation = automations::runnable(app, by, text).await?;
     let key = key.map(|key| keyed(key, &inputs)).transpose()?;
-    let asked = Asked { org: by.org.clone(), automation: automation.id, inputs, key };
+    let asked = Asked { org: by.org.clone(), automation: automation.id, by: asker(by), inputs, key };
     answered(app.engine().run_by_hand(asked).await?, text)
 }
 
@@ -116,7 +116,11 @@ pub(crate) async fn rerun(
     let (run, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Run, &space).await?;
     let steps = app.store().list_steps(&by.org, &run.id).await?;
-    answered(app.engine().rerun(&run, &steps, from_step, inputs).await?, text)
+    answered(app.engine().rerun(&run, &steps, from_step, inputs, asker(by)).await?, text)
+}
+
+fn asker(by: &Principal) -> Asker {
+    Asker { by: by.id.clone(), person: by.owner.clone() }
 }
 
 /// Asks for the end of a run. Whoever works on it ends it; an effect in flight still gets its receipt.

@@ -2,10 +2,12 @@
 
 use super::{Error, must, named, users};
 use crate::App;
-use countersign_core::limits::SPACE_MEMBERS_MAX;
+use countersign_core::limits::{SPACE_DEFAULTS_BYTES_MAX, SPACE_DEFAULTS_MAX, SPACE_MEMBERS_MAX};
 use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, Space, SpaceId, UserId};
+use countersign_core::{Principal, Space, SpaceId, UserId, json};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use store::{MembersChange, SpaceChange};
 
 /// A space of the caller's org, by its id or its name.
@@ -33,17 +35,22 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Spac
     created.ok_or_else(|| Error::NameTaken { what: "space", name: name.to_owned() })
 }
 
-/// Changes a space's band, its rules about approvals and redaction, or what it keeps.
+/// Changes a space's band, its rules about approvals and redaction, what it keeps, or what its automations are given.
 pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: SpaceChange) -> Result<Space, Error> {
     must(by, Permission::ManagePolicy)?;
     let unknown = || Error::not_found("space", space);
     let id = id_of(app, by, space).await?;
     if change == SpaceChange::default() {
-        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps` or `observes`" });
+        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps`, `observes` or `defaults`" });
     }
     if let Some(redaction) = &change.redaction {
         let no_numbers = |region: String| Error::invalid(format!("`{region}` is no region with telephone numbers"));
         policy::Redaction::try_from(redaction).map_err(|unknown| no_numbers(unknown.0.to_string()))?;
+    }
+    if change.defaults.as_ref().is_some_and(|defaults| !may_be_defaults(defaults)) {
+        let message =
+            format!("a space has {SPACE_DEFAULTS_MAX} defaults at most, which are {SPACE_DEFAULTS_BYTES_MAX} bytes of JSON together");
+        return Err(Error::invalid(message));
     }
     app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)
 }
@@ -76,6 +83,10 @@ pub(crate) async fn open(app: &App, by: &Principal, space: &str) -> Result<Space
 
 async fn change_members(app: &App, by: &Principal, space: &str, members: MembersChange) -> Result<Space, Error> {
     change(app, by, space, SpaceChange { members: Some(members), ..SpaceChange::default() }).await
+}
+
+fn may_be_defaults(defaults: &BTreeMap<String, Value>) -> bool {
+    defaults.len() <= SPACE_DEFAULTS_MAX && json::canonical_exact(defaults).is_ok_and(|text| text.len() <= SPACE_DEFAULTS_BYTES_MAX)
 }
 
 /// Checks a space's name. It may have parts divided by `:`, which older contracts use: `shared:household`.

@@ -117,11 +117,11 @@ pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<
     if !hidden.is_empty() {
         let event = &told.event;
         let about = format!("{} {}", event.key, event.body);
-        let is_hidden = if event.origin.is_some() {
-            // Its sender said which space it belongs to. The ids in their words are not looked up: there may be thousands of them.
-            event.space.as_ref().is_some_and(|space| hidden.contains(space))
-        } else {
-            sight::is_about(app, &by.org, &hidden, &about).await? || sources::is_event_of_hidden(app, by, &hidden, event).await?
+        let is_hidden = match &event.space {
+            // The ids in it are not looked up: a stranger may have written thousands of them.
+            Some(space) => hidden.contains(space),
+            None if event.origin.is_some() => false,
+            None => sight::is_about(app, &by.org, &hidden, &about).await? || sources::is_event_of_hidden(app, by, &hidden, event).await?,
         };
         if is_hidden {
             return Ok(None);

@@ -3,6 +3,7 @@
 use crate::automations::{ended, id_of, run};
 use crate::browser::Browser;
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_sqlite};
+use countersign_core::artifact::{ArtifactKind, ArtifactSpec};
 use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ fn report() -> Value {
 /// A server whose source has an action that makes artifacts.
 async fn making(kind: Kind) -> TestServer {
     let server = TestServer::start(kind).await;
-    server.source.offer("make", |action| action.produces_artifacts = true);
+    server.source.offer("make", |action| action.produces_artifacts = ArtifactKind::ALL.map(ArtifactSpec::of).to_vec());
     server
 }
 

@@ -14,6 +14,7 @@ on_both_engines!(
     a_run_by_hand_ends_with_a_receipt_for_each_step,
     a_held_step_is_approved_and_the_run_goes_on,
     a_webhook_fires_once_for_a_key_and_a_body,
+    a_space_sets_what_its_automations_are_given,
 );
 
 on_sqlite!(
@@ -21,9 +22,12 @@ on_sqlite!(
     a_service_proposes_and_a_person_saves,
     all_mistakes_are_told_at_once_and_nothing_is_stored,
     the_plan_tells_the_mode_of_each_step_and_the_next_firings,
+    a_dry_run_renders_what_is_known_and_names_what_is_not,
+    a_dry_run_shows_no_run_to_whoever_may_only_propose,
     a_webhook_takes_its_token_and_nothing_else,
     a_signed_webhook_takes_what_its_secret_signed,
     what_fires_an_automation_follows_its_status_and_its_triggers,
+    what_a_webhook_could_not_start_is_in_the_ledger,
     a_run_is_cancelled_and_run_again_from_a_step,
     an_automation_of_a_hidden_space_does_not_exist,
     a_definition_travels_as_a_draft,
@@ -228,6 +232,108 @@ async fn the_plan_tells_the_mode_of_each_step_and_the_next_firings(kind: Kind) {
     assert!(server.owner.get(&format!("/api/v1/automations/{id}")).await.ok()["next_due_at"].is_string());
 }
 
+/// Writes what it read, if that is enough.
+fn with_templates() -> Value {
+    let mut definition = digest();
+    definition["plan"][1] = json!({ "step_id": "write", "action": "fake.write", "when": "{{ found.count > 1 }}",
+        "config": { "text": "{{ inputs.text | upper }}", "count": "{{ found.count }}", "password": "{{ inputs.text }}" } });
+    let tell =
+        json!({ "step_id": "tell", "action": "fake.write", "config": { "text": "{{ run.automation_name }}: {{ run.error.code }}" } });
+    definition["execution"] = json!({ "on_failure": [tell] });
+    definition
+}
+
+/// Whether each step of a plan would run, with which params, and what it needs.
+fn foreseen(plan: &Value) -> Vec<Value> {
+    let step = |step: &Value| {
+        assert_eq!(step["error"], Value::Null, "{plan:#}");
+        json!([step["when"], step["params"], step["needs"]])
+    };
+    plan["steps"].as_array().unwrap().iter().map(step).collect()
+}
+
+async fn a_dry_run_renders_what_is_known_and_names_what_is_not(kind: Kind) {
+    const DRY_RUN: &str = "/api/v1/automations/dry-run";
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let tried = async |asked: Value| server.owner.post(DRY_RUN, asked).await;
+    let tell = json!([true, null, ["run.error"]]);
+
+    // Nothing has run: defaults are inputs, and nobody knows what the first step will find.
+    let plan = tried(json!({ "definition": with_templates() })).await.ok();
+    assert_eq!(foreseen(&plan), [json!([true, { "text": "hello" }, []]), json!([null, null, ["found"]]), tell.clone()]);
+    assert_eq!(plan["run_id"], Value::Null);
+    let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    let plan = tried(json!({ "definition": with_templates(), "inputs": { "text": token } })).await.ok();
+    assert_eq!(plan["steps"][0]["params"]["text"], "[redacted]");
+    assert!(!plan.to_string().contains(token), "{plan:#}");
+    tried(json!({ "definition": with_templates(), "inputs": { "text": 3 } })).await.problem(422, "inputs_invalid");
+    tried(json!({ "inputs": {} })).await.problem(400, "invalid_request");
+
+    // What the last run came to stands for what is not known.
+    let id = id_of(&saved(&server.owner, with_templates()).await);
+    server.source.will_answer(json!({ "count": 2 }));
+    let first = run(&server.owner, &id, json!({ "text": "good morning" })).await;
+    assert_eq!(ended(&server.owner, &first).await["status"], "succeeded");
+    let written = json!([true, { "text": "GOOD MORNING", "count": 2, "password": "[redacted]" }, []]);
+    for plan in [
+        server.owner.get(&format!("/api/v1/automations/{id}/plan")).await.ok(),
+        tried(json!({ "automation": id, "run": first })).await.ok(),
+    ] {
+        assert_eq!(foreseen(&plan), [json!([true, { "text": "good morning" }, []]), written.clone(), tell.clone()]);
+        assert_eq!(plan["run_id"], json!(first));
+    }
+    let other_inputs = tried(json!({ "automation": id, "inputs": { "text": "other" } })).await.ok();
+    assert_eq!((&other_inputs["steps"][1]["params"]["text"], &other_inputs["steps"][1]["params"]["count"]), (&json!("OTHER"), &json!(2)));
+    // A step that is another one by now has come to nothing yet.
+    let mut edited = with_templates();
+    edited["plan"][0]["step_id"] = json!("look");
+    let plan = tried(json!({ "automation": id, "definition": edited })).await.ok();
+    assert_eq!(foreseen(&plan)[1], json!([null, null, ["found"]]));
+
+    server.clock.advance_ms(1);
+    server.source.will_answer(json!({ "count": 1 }));
+    let second = run(&server.owner, &id, json!({})).await;
+    assert_eq!(ended(&server.owner, &second).await["steps"][1]["status"], "skipped");
+    let plan = tried(json!({ "automation": id })).await.ok();
+    assert_eq!((&plan["run_id"], &foreseen(&plan)[1]), (&json!(second), &json!([false, null, []])));
+
+    // What cannot be rendered says why.
+    let mut wrong = with_templates();
+    wrong["plan"][1]["config"]["text"] = json!("{{ found.nothing }}");
+    let plan = tried(json!({ "automation": id, "definition": wrong, "run": first })).await.ok();
+    assert_eq!((&plan["steps"][1]["params"], &plan["steps"][1]["error"]["code"]), (&Value::Null, &json!("template_undefined")), "{plan:#}");
+    let mut other = with_templates();
+    other["name"] = json!("Other");
+    let other = id_of(&saved(&server.owner, other).await);
+    tried(json!({ "automation": other, "run": first })).await.problem(400, "invalid_request");
+    tried(json!({ "automation": other, "space": "elsewhere" })).await.problem(400, "invalid_request");
+    assert_eq!(server.source.calls().len(), 3, "no dry run called anything");
+    server.verify().await;
+}
+
+async fn a_dry_run_shows_no_run_to_whoever_may_only_propose(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, digest()).await);
+    server.owner.set_mode("fake.write", "allow").await;
+    let run = run(&server.owner, &id, json!({ "text": "for those who read" })).await;
+    assert_eq!(ended(&server.owner, &run).await["status"], "succeeded");
+    let service = service(&server, json!(["invoke"])).await;
+    let tried = async |client: &Client, asked: Value| client.post("/api/v1/automations/dry-run", asked).await;
+    let plan = tried(&service, json!({ "automation": id, "definition": digest() })).await.ok();
+    assert_eq!((&plan["run_id"], &plan["steps"][0]["params"]["text"]), (&Value::Null, &json!("hello")), "{plan:#}");
+    for asked in [json!({ "automation": id, "definition": digest(), "run": run }), json!({ "automation": id })] {
+        tried(&service, asked).await.problem(403, "forbidden");
+    }
+    // Who reads, and proposes nothing, tries what is saved.
+    let viewer = server.owner.person("vera", "viewer").await;
+    let plan = tried(&viewer, json!({ "automation": id })).await.ok();
+    assert_eq!((&plan["run_id"], &plan["steps"][0]["params"]["text"]), (&json!(run), &json!("for those who read")));
+    tried(&viewer, json!({ "automation": id, "definition": digest() })).await.problem(403, "forbidden");
+}
+
 async fn a_run_by_hand_ends_with_a_receipt_for_each_step(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
@@ -252,6 +358,37 @@ async fn a_run_by_hand_ends_with_a_receipt_for_each_step(kind: Kind) {
     assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["automation_name"]), (&json!(run), &json!("Digest")));
     let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
     assert_eq!((&firings["items"][0]["reason"], &firings["items"][0]["run_id"]), (&json!("manual"), &json!(run)));
+    server.verify().await;
+}
+
+async fn a_space_sets_what_its_automations_are_given(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let mut definition = digest();
+    definition["inputs"]["schema"]["properties"]["text"] = json!({ "type": "string", "default": "$space_default" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let set = async |defaults: Value| server.owner.send(Method::PATCH, "/api/v1/spaces/main", Some(json!({ "defaults": defaults }))).await;
+    let refused = async || {
+        let answer = server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({})).await;
+        answer.problem(422, "inputs_invalid");
+        assert_eq!(answer.body["mistakes"][0]["pointer"], "/text", "{answer:?}");
+    };
+    refused().await;
+    assert_eq!(server.owner.get("/api/v1/spaces/main").await.ok()["defaults"], json!({}));
+    assert_eq!(set(json!({ "text": "from the space", "n": 3 })).await.ok()["defaults"], json!({ "n": 3, "text": "from the space" }));
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    assert_eq!((&shown["status"], &shown["inputs"]["text"]), (&json!("succeeded"), &json!("from the space")), "{shown:#}");
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({ "text": "mine" })).await).await;
+    assert_eq!(shown["inputs"]["text"], "mine", "a default is for what is not given");
+    // It may be of the wrong type, and is checked like what is sent.
+    set(json!({ "text": 3 })).await.ok();
+    refused().await;
+    set(json!({})).await.ok();
+    refused().await;
+    set(json!({ "text": "x".repeat(16 * 1024) })).await.problem(400, "invalid_request");
+    let many: serde_json::Map<_, _> = (0..65).map(|number| (format!("n{number}"), json!(number))).collect();
+    set(json!(many)).await.problem(400, "invalid_request");
     server.verify().await;
 }
 
@@ -370,6 +507,12 @@ async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
     assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
     // Its sender sends a message again under the same name.
     assert_eq!(send("msg_1", now, &good, body).await.headers["idempotent-replayed"], "true");
+    // The header is not signed: it does not make another message of it.
+    let seconds = now.to_string();
+    let named = [("webhook-id", "msg_1"), ("webhook-timestamp", seconds.as_str()), ("webhook-signature", good.as_str())];
+    fire(&server, &id, &[named.as_slice(), &[("idempotency-key", "another")]].concat(), body).await.problem(400, "invalid_request");
+    let same = fire(&server, &id, &[named.as_slice(), &[("idempotency-key", "msg_1")]].concat(), body).await;
+    assert_eq!(same.body["run_id"], first.body["run_id"]);
     send("msg_1", now, &good, r#"{"text": "other"}"#).await.problem(401, "signature_invalid");
     let late = now - 301;
     send("msg_2", late, &signature("msg_2", late, body), body).await.problem(401, "signature_invalid");
@@ -432,6 +575,38 @@ async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind
     server.owner.post(&format!("{path}/resume"), json!({})).await.problem(409, "automation_archived");
     assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]));
     assert_eq!(server.owner.get("/api/v1/automations?status=archived").await.ok()["items"][0]["id"], json!(id));
+}
+
+async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let saved = saved(&server.owner, with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]))).await;
+    let (id, path) = (id_of(&saved), format!("/api/v1/automations/{}", id_of(&saved)));
+    let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
+    let send = async |body: &str| fire(&server, &id, &[("authorization", &bearer), ("idempotency-key", "k")], body).await;
+    let post = async |verb: &str| server.owner.post(&format!("{path}/{verb}"), json!({})).await.ok();
+    post("triggers/hook/disable").await;
+    for _ in 0..2 {
+        send("{}").await.problem(409, "automation_paused");
+    }
+    post("triggers/hook/enable").await;
+    post("pause").await;
+    send("{}").await.problem(409, "automation_paused");
+    post("resume").await;
+    send(r#"{"text": 3}"#).await.problem(422, "inputs_invalid");
+    let listed = server.owner.get(&format!("{path}/firings")).await.ok();
+    let mut rows: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| (one["reason"].as_str(), one["count"].as_u64())).collect();
+    rows.sort();
+    assert_eq!(rows, [(Some("disabled"), Some(2)), (Some("inputs_invalid"), Some(1)), (Some("paused"), Some(1))], "{listed:#}");
+    let unfit = listed["items"].as_array().unwrap().iter().find(|one| one["reason"] == "inputs_invalid").unwrap();
+    assert!(unfit["detail"].as_str().unwrap().starts_with("`/text`: "), "{unfit:#}");
+    // None of them has used the key up.
+    let first = send(r#"{"text": "a"}"#).await;
+    assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
+    // What was answered is answered in the same way, whatever became of the automation since.
+    post("pause").await;
+    let again = send(r#"{"text": "a"}"#).await;
+    assert_eq!((again.status, &again.body["run_id"]), (202, &first.body["run_id"]), "{again:?}");
+    assert_eq!(again.headers["idempotent-replayed"], "true");
 }
 
 async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {

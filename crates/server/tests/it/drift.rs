@@ -1,5 +1,6 @@
 //! Drift: an action that is no longer what a person reviewed asks again, whoever notices it and whenever.
 
+use crate::automations::{digest, id_of, saved};
 use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::OrgId;
 use countersign_core::fault::Faults;
@@ -347,8 +348,9 @@ async fn an_action_that_is_set_to_run_asks_again_when_it_changes(kind: Kind) {
                 server.owner.send(reqwest::Method::PUT, "/api/v1/modes", Some(file)).await.ok();
             }
             _ => {
-                let path = "/api/v1/automations/aut_00000000000000000000000000/modes/fake.write";
-                server.owner.send(reqwest::Method::PUT, path, Some(json!({ "mode": "allow" }))).await.ok();
+                let id = id_of(&saved(&server.owner, digest()).await);
+                let path = format!("/api/v1/automations/{id}/modes/fake.write");
+                server.owner.send(reqwest::Method::PUT, &path, Some(json!({ "mode": "allow" }))).await.ok();
                 server.owner.set_mode("fake.write", "allow").await;
             }
         }

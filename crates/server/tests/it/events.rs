@@ -202,6 +202,13 @@ async fn a_call_whose_attempts_are_used_up_is_made_again_as_a_new_call_of_who_as
     let session = owner.new_session(json!({})).await.session;
     let retry = format!("/api/v1/dead-letters/{failed}/retry");
     assert_eq!(stranger.post(&retry, json!({ "session": session })).await.status, 403);
+    // A call that is denied answers nothing.
+    let robin = owner.person("robin", "member").await;
+    let own = robin.new_session(json!({})).await.session;
+    owner.set_mode("fake.write", "deny").await;
+    assert_eq!(robin.post(&retry, json!({ "session": own })).await.ok()["status"], "denied");
+    owner.get(&format!("/api/v1/dead-letters/{failed}")).await.ok();
+    owner.set_mode("fake.write", "allow").await;
     let made = owner.post(&retry, json!({ "session": session })).await.ok();
     assert_eq!((&made["kind"], &made["status"]), (&json!("invocation"), &json!("succeeded")), "{made}");
     let call = server.shown(made["invocation_id"].as_str().unwrap()).await;

@@ -2,13 +2,16 @@
 
 use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_triggers};
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
+use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS};
+use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent};
-use countersign_core::ports::events::Cause;
-use countersign_core::ports::{EventBus, EventFeed, Runs};
+use countersign_core::ports::events::{Cause, Event};
+use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
 use countersign_core::source::{Error, Output};
-use countersign_core::{Amount, Invocation, SpaceId, Tier};
+use countersign_core::{Amount, AutomationId, Clock as _, Invocation, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,6 +25,9 @@ on_both_engines!(
     budget_never_crossed,
     events_that_come_together_start_one_run,
     a_replay_starts_nothing_twice_unless_under_new_ids,
+    clock_far_forward_and_back,
+    a_schedule_that_lost_its_next_time_goes_on,
+    filter_edit_leaves_no_ghost,
 );
 
 on_sqlite!(
@@ -30,7 +36,15 @@ on_sqlite!(
     numbers_and_keys_exact,
     edit_while_running,
     schedule_edit_disable_enable,
+    what_a_pause_leaves_out_is_one_row,
+    the_data_of_an_event_chooses_neither_its_space_nor_its_chain,
     self_trigger_refused,
+    what_a_run_sends_says_what_led_to_it,
+    automations_that_follow_each_other_in_a_circle_stop,
+    an_automation_of_somebody_who_is_out_starts_nothing,
+    a_run_that_takes_too_long_is_timed_out,
+    a_step_has_no_more_time_than_it_says,
+    an_approval_that_never_comes_ends_the_run_after_a_day,
     on_failure_fails_once,
     what_a_worker_brings_that_lost_its_run_is_told_apart,
     a_call_in_doubt_is_repeated_where_that_does_no_harm,
@@ -414,7 +428,7 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     let path = format!("/api/v1/automations/{id}");
     let fired = async || {
         server.engine.handle_due_schedules().await.unwrap();
-        server.owner.get(&format!("{path}/firings")).await.ok()["items"].as_array().unwrap().len()
+        server.owner.get(&format!("{path}/firings?outcome=started")).await.ok()["items"].as_array().unwrap().len()
     };
     server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
     server.clock.advance_seconds(5 * 3_600);
@@ -430,6 +444,250 @@ async fn schedule_edit_disable_enable(kind: Kind) {
     assert_eq!(fired().await, 1);
     server.clock.advance_seconds(3_600 - 60);
     assert_eq!(fired().await, 2);
+    // What it missed is made up for if a person asks for that.
+    server.owner.post(&format!("{path}/triggers/hourly/disable"), json!({})).await.ok();
+    server.clock.advance_seconds(3 * 3_600 + 600);
+    server.owner.post(&format!("{path}/triggers/hourly/enable"), json!({ "catch_up": true })).await.ok();
+    assert_eq!(fired().await, 4, "the last tick runs, and the others are one row");
+    let firings = server.owner.get(&format!("{path}/firings")).await.ok();
+    let of = |reason: &str| firings["items"].as_array().unwrap().iter().find(|firing| firing["reason"] == reason).cloned();
+    assert!(of("caught_up").is_some_and(|firing| firing["run_id"].is_string()), "{firings:#}");
+    assert_eq!(of("superseded").unwrap()["count"], 2, "{firings:#}");
+}
+
+/// An automation that fires every hour.
+async fn hourly(server: &TestServer) -> String {
+    let mut definition = plan(&["fake.read"]);
+    let config = json!({ "cron": "0 * * * *", "timezone": "UTC" });
+    definition["triggers"] = json!([{ "trigger_id": "hourly", "type": "schedule", "config": config }]);
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    id_of(&saved(&server.owner, definition).await)
+}
+
+/// The reasons of all firings of an automation, each with how many it stands for, sorted.
+async fn firings(server: &TestServer, id: &str) -> Vec<(String, u64)> {
+    let listed = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    let firing = |one: &Value| (one["reason"].as_str().unwrap().to_owned(), one["count"].as_u64().unwrap());
+    let mut firings: Vec<_> = listed["items"].as_array().unwrap().iter().map(firing).collect();
+    firings.sort();
+    firings
+}
+
+fn of_reasons(reasons: &[(&str, u64)]) -> Vec<(String, u64)> {
+    reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect()
+}
+
+/// The events of this name since a place in the log.
+async fn told(server: &TestServer, after: i64, name: &str) -> Vec<Event> {
+    let events = server.store.list_events_after(&server.org, after, 500).await.unwrap();
+    events.into_iter().filter(|event| event.name == name).collect()
+}
+
+async fn metrics(server: &TestServer) -> String {
+    server.owner.get("/metrics").await.body.as_str().unwrap().to_owned()
+}
+
+/// The clock is a year ahead for a while. Once it is back, the schedule goes on from there, and that is told once.
+async fn clock_far_forward_and_back(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let (began, before) = (server.clock.now(), server.store.newest_event(&server.org).await.unwrap());
+    let far = began.plus_seconds(365 * 24 * 3_600);
+    server.clock.set(far);
+    server.engine.handle_due_schedules().await.unwrap();
+    server.clock.set(began.plus_seconds(60));
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("superseded", 8_759)]), "no year of runs");
+    for _ in 0..2 {
+        server.engine.mend().await.unwrap();
+    }
+    let corrected = told(&server, before, "automation.clock_corrected").await;
+    assert_eq!(corrected.len(), 1, "{corrected:#?}");
+    let body: Value = serde_json::from_str(&corrected[0].body).unwrap();
+    assert_eq!((&body["was"], &body["is"]), (&json!(far), &json!(server.clock.now())), "{body:#}");
+    assert!(metrics(&server).await.contains(r#"countersign_mended_total{what="high_water"}"#));
+    server.clock.set(began.plus_seconds(3_600));
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1), ("superseded", 8_759)]));
+}
+
+async fn a_schedule_that_lost_its_next_time_goes_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let automation = AutomationId::parse(&id).unwrap();
+    let trigger = server.store.find_trigger(&server.org, &automation, "hourly").await.unwrap().unwrap();
+    let lost = PassedTicks {
+        org: server.org.clone(),
+        automation,
+        trigger: "hourly".to_owned(),
+        from: trigger.high_water,
+        high_water: trigger.high_water.unwrap(),
+        next_due_at: None,
+        skipped: Vec::new(),
+        mended: None,
+    };
+    assert_eq!(server.store.pass_ticks(lost).await, Ok(true));
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert!(firings(&server, &id).await.is_empty(), "nothing else would fire it any more");
+    for _ in 0..2 {
+        server.engine.mend().await.unwrap();
+    }
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1)]));
+    let mended = told(&server, before, "automation.mended").await;
+    assert_eq!(mended.len(), 1, "{mended:#?}");
+    let body: Value = serde_json::from_str(&mended[0].body).unwrap();
+    assert_eq!((&body["trigger_id"], &body["what"]), (&json!("hourly"), &json!("next_due")), "{body:#}");
+    assert!(metrics(&server).await.contains(r#"countersign_mended_total{what="next_due"}"#));
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1)]));
+}
+
+/// What a schedule does not run because a person stopped it is told once the person lets it go on.
+async fn what_a_pause_leaves_out_is_one_row(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = hourly(&server).await;
+    let post = async |verb: &str| server.owner.post(&format!("/api/v1/automations/{id}/{verb}"), json!({})).await.ok();
+    post("pause").await;
+    server.clock.advance_seconds(5 * 3_600);
+    post("resume").await;
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("paused", 5)]));
+    post("triggers/hourly/disable").await;
+    server.clock.advance_seconds(2 * 3_600);
+    for _ in 0..2 {
+        post("triggers/hourly/enable").await;
+    }
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 2), ("paused", 5)]));
+    // Stopped twice over, it is told when the last of both ends.
+    post("triggers/hourly/disable").await;
+    post("pause").await;
+    server.clock.advance_seconds(3_600);
+    post("resume").await;
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 2), ("paused", 5)]));
+    post("triggers/hourly/enable").await;
+    server.clock.advance_seconds(3_600);
+    server.engine.handle_due_schedules().await.unwrap();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("disabled", 1), ("disabled", 2), ("on_time", 1), ("paused", 5)]));
+}
+
+/// An automation that is fired by these events, and whose inputs are what the mapping takes from them.
+fn on_event(config: Value, mapping: Value) -> Value {
+    let mut definition = plan(&["fake.read"]);
+    let names: Vec<_> = mapping.as_object().unwrap().keys().map(|name| (name.clone(), json!({}))).collect();
+    let properties: serde_json::Map<String, Value> = names.into_iter().collect();
+    definition["inputs"] = json!({ "schema": { "type": "object", "additionalProperties": false, "properties": properties } });
+    definition["triggers"] = json!([{ "trigger_id": "heard", "type": "event", "config": config }]);
+    definition["triggers"][0]["config"]["input_mapping"] = mapping;
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    definition
+}
+
+/// Waits until the server listens to events: those before it are not heard.
+async fn listening(server: &TestServer) {
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Publishes an event as others do.
+async fn publish(server: &TestServer, name: &str, id: &str, space: Option<&str>, data: Value) {
+    let mut event = json!({ "specversion": "1.0", "id": id, "source": "/elsewhere", "type": name, "data": data });
+    if let Some(space) = space {
+        event["spaceid"] = json!(space);
+    }
+    server.owner.post("/api/v1/events", json!([event])).await.ok();
+}
+
+/// One of the inputs of so many runs, sorted.
+async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> Vec<String> {
+    let mut inputs: Vec<_> = runs_of(server, id, count).await.iter().map(|run| run["inputs"][name].to_string()).collect();
+    inputs.sort();
+    inputs
+}
+
+/// The edit is saved at the same time as what was there before, and counts all the same from the next event on.
+async fn filter_edit_leaves_no_ghost(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let filtered = |state: &str| {
+        let config = json!({ "event_type": "issue.moved", "filters": { "data.state": state } });
+        on_event(config, json!({ "state": "$.data.state" }))
+    };
+    let id = id_of(&saved(&server.owner, filtered("open")).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    publish(&server, "issue.moved", "1", Some(&space), json!({ "state": "open" })).await;
+    runs_of(&server, &id, 1).await;
+    edit(&server, &id, &filtered("closed")).await;
+    for (event, state) in [("2", "open"), ("3", "closed")] {
+        publish(&server, "issue.moved", event, Some(&space), json!({ "state": state })).await;
+    }
+    assert_eq!(inputs_of(&server, &id, "state", 2).await, [r#""closed""#, r#""open""#]);
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1)]));
+}
+
+/// Who publishes an event says in `spaceid` alone where it belongs, and is asked whether they may. What led to it they do not say at all.
+async fn the_data_of_an_event_chooses_neither_its_space_nor_its_chain(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let config = json!({ "event_type": "drive.file_added" });
+    let id = id_of(&saved(&server.owner, on_event(config, json!({ "event": "$.id" }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    publish(&server, "drive.file_added", "1", Some(&space), json!({})).await;
+    let first = runs_of(&server, &id, 1).await[0]["id"].clone();
+    publish(&server, "drive.file_added", "2", None, json!({ "space_id": space })).await;
+    // As if a run of the same automation had led to it: that would be refused.
+    publish(&server, "drive.file_added", "3", Some(&space), json!({ "trace_id": first })).await;
+    assert_eq!(inputs_of(&server, &id, "event", 2).await, [r#""1""#, r#""3""#]);
+}
+
+/// What the event needs is broken in the database. It is tried again and then given up; it is handled once that is mended and somebody asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_cannot_be_handled_is_given_up_and_the_others_go_on() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let _working = server.work();
+    let mut other = plan(&["fake.read"]);
+    other["name"] = json!("Led to it");
+    let cause = run(&server.owner, &id_of(&saved(&server.owner, other).await), json!({})).await;
+    ended(&server.owner, &cause).await;
+    let config = json!({ "event_type": "drive.file_added" });
+    let id = id_of(&saved(&server.owner, on_event(config, json!({ "n": "$.data.n" }))).await);
+    let space = SpaceId::parse(&server.main_space().await).unwrap();
+    listening(&server).await;
+    server.home.tamper(&format!("CREATE TABLE kept AS SELECT id, body FROM runs; UPDATE runs SET body = 'broken' WHERE id = '{cause}'"));
+    let event = |name: &str, n: u32, trace: &str| NewEvent {
+        name: name.into(),
+        key: format!("file {n}"),
+        body: json!({ "n": n, "trace_id": trace }).to_string(),
+        origin: None,
+        space: Some(space.clone()),
+        cause: Cause::default(),
+    };
+    server.store.publish(&server.org, vec![event("drive.file_added", 1, &cause), event("drive.file_added", 2, "-")]).await.unwrap();
+    let second = runs_of(&server, &id, 1).await.remove(0);
+    assert_eq!(second["inputs"]["n"], 2, "it does not wait for the first: {second:#}");
+    ended(&server.owner, second["id"].as_str().unwrap()).await;
+    let letters = async || server.owner.get("/api/v1/dead-letters").await.ok()["items"].as_array().unwrap().clone();
+    let mut given_up = letters().await;
+    for _ in 0..200 {
+        if !given_up.is_empty() {
+            break;
+        }
+        server.clock.advance_seconds(60);
+        // Whoever waits for an event looks again.
+        server.store.publish(&server.org, vec![event("drive.file_removed", 3, "-")]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        given_up = letters().await;
+    }
+    assert_eq!(given_up.len(), 1, "{given_up:#?}");
+    let letter = &given_up[0];
+    assert_eq!((&letter["place"], &letter["attempts"]), (&json!("automations"), &json!(5)), "{letter:#}");
+    server.home.tamper("UPDATE runs SET body = (SELECT body FROM kept WHERE kept.id = runs.id) WHERE body = 'broken'");
+    server.owner.post(&format!("/api/v1/dead-letters/{}/retry", letter["id"].as_str().unwrap()), json!({})).await.ok();
+    assert_eq!(inputs_of(&server, &id, "n", 2).await, ["1", "2"]);
+    assert!(letters().await.is_empty());
 }
 
 /// A run tells whoever it calls what led to the call. If that comes back, the loop ends.
@@ -449,6 +707,148 @@ async fn self_trigger_refused(kind: Kind) {
     // Calls that no automation makes have no chain.
     server.agent().await.invoke("fake.read", json!({})).await.ok();
     assert!(server.source.calls().iter().any(|call| call.context.chain.is_none()));
+}
+
+/// The header of a request and the `_meta` of an MCP call, as they arrive at others.
+async fn what_a_run_sends_says_what_led_to_it(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_whole(kind, &[&upstream.url]).await;
+    let _working = server.work();
+    server.owner.set_mode("http.request", "allow").await;
+    server.owner.post("/api/v1/sources", json!({ "name": "kit", "url": upstream.mcp(), "trust_hints": true })).await.ok();
+    let request = json!({ "method": "POST", "url": upstream.mcp(), "headers": { "content-type": "application/json" },
+        "body": r#"{ "id": 1, "method": "prompts/list" }"# });
+    let mut definition = plan(&[]);
+    definition["triggers"] = json!([{ "trigger_id": "hook", "type": "webhook" }]);
+    definition["plan"] = json!([
+        { "step_id": "send", "action": "http.request", "config": request },
+        { "step_id": "look", "action": "kit.look", "config": { "text": "x" } },
+    ]);
+    let made = saved(&server.owner, definition).await;
+    let (id, bearer) = (id_of(&made), format!("Bearer {}", made["tokens"][0]["token"].as_str().unwrap()));
+    let auth = ("authorization", bearer.as_str());
+    let fired = fire(&server, &id, &[auth], "{}").await.ok();
+    let shown = ended(&server.owner, fired["run_id"].as_str().unwrap()).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    let chains = upstream.chains();
+    assert!(chains.len() == 2 && chains[0] == chains[1] && chains[0].starts_with(&format!("v1;{id};")), "{chains:?}");
+    let back = fire(&server, &id, &[auth, ("countersign-chain", &chains[0])], "{}").await;
+    assert_eq!((&back.body["outcome"], &back.body["reason"]), (&json!("refused"), &json!("loop_guard")), "{back:?}");
+    server.agent().await.invoke("kit.look", json!({})).await.ok();
+    assert_eq!(upstream.chains().len(), 2, "nothing led to what an agent does");
+}
+
+/// Each is fired by the end of the other.
+async fn automations_that_follow_each_other_in_a_circle_stop(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let following = |name: &str, other: &str| {
+        let config = json!({ "event_type": "automation.run.*",
+            "filters": { "type": "automation.run.succeeded", "data.automation_name": other } });
+        let mut definition = plan(&["fake.read"]);
+        definition["name"] = json!(name);
+        definition["triggers"] = json!([{ "trigger_id": "after", "type": "event", "config": config }]);
+        definition["execution"] = json!({ "concurrency": "allow_parallel" });
+        definition
+    };
+    let ping = id_of(&saved(&server.owner, following("Ping", "Pong")).await);
+    server.clock.advance_ms(1);
+    let pong = id_of(&saved(&server.owner, following("Pong", "Ping")).await);
+    let _working = server.work();
+    while server.owner.get("/api/v1/event-groups/automations").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let first = run(&server.owner, &ping, json!({})).await;
+    let firings = async || {
+        let firings = server.owner.get(&format!("/api/v1/automations/{ping}/firings")).await.ok();
+        let pair = |firing: &Value| [&firing["outcome"], &firing["reason"]].map(|word| word.as_str().unwrap().to_owned());
+        firings["items"].as_array().unwrap().iter().map(pair).collect::<Vec<_>>()
+    };
+    let mut fired = firings().await;
+    for _ in 0..200 {
+        if fired.len() > 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fired = firings().await;
+    }
+    fired.sort();
+    assert_eq!(fired, [["refused", "loop_guard"], ["started", "manual"]]);
+    let second = runs_of(&server, &pong, 1).await.remove(0);
+    let second = ended(&server.owner, second["id"].as_str().unwrap()).await;
+    assert_eq!((&second["chain"], &second["root_run_id"]), (&json!([ping, pong]), &json!(first)), "{second:#}");
+    assert_eq!(server.source.calls().len(), 2);
+}
+
+/// An automation acts for whoever saved it, when it is fired and when its run begins.
+async fn an_automation_of_somebody_who_is_out_starts_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "member").await;
+    let id = id_of(&saved(&mia, plan(&["fake.read"])).await);
+    let before = run(&server.owner, &id, json!({})).await;
+    let principal = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/users/{}/disable", principal.trim_start_matches("user:"));
+    server.owner.post(&path, json!({})).await.ok();
+    let refused = server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({})).await;
+    assert_eq!((&refused.body["outcome"], &refused.body["reason"]), (&json!("refused"), &json!("creator_inactive")), "{refused:?}");
+    let _working = server.work();
+    let shown = ended(&server.owner, &before).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("creator_inactive")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 0);
+}
+
+/// The call that is under way when the time is over gets no more of it, and what follows a failure runs.
+async fn a_run_that_takes_too_long_is_timed_out(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read"]);
+    let tell = json!({ "step_id": "tell", "action": "fake.read", "config": { "text": "{{ run.error.code }} at {{ run.error.step_id }}" } });
+    definition["execution"] = json!({ "timeout_seconds": 1, "on_failure": [tell] });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let before = server.store.newest_event(&server.org).await.unwrap();
+    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
+    let steps: Vec<_> = shown["steps"].as_array().unwrap().iter().map(|step| [&step["step_id"], &step["status"]]).collect();
+    assert_eq!(steps, [[&json!("step_0"), &json!("failed")], [&json!("tell"), &json!("succeeded")]]);
+    assert_eq!(server.source.calls()[1].params["text"], "timed_out at step_0");
+    let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
+    assert_eq!(events.iter().filter(|event| event.name == "automation.run.timed_out").count(), 1);
+}
+
+async fn a_step_has_no_more_time_than_it_says(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read", "fake.read"]);
+    definition["plan"][1]["timeout_seconds"] = json!(1);
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.source.will_answer(json!({}));
+    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_timed_out")), "{shown:#}");
+    let limits: Vec<_> = server.source.calls().iter().map(|call| call.context.timeout_ms).collect();
+    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000], "the other step has the time of its action");
+}
+
+/// Waiting for a person is no working time of the run.
+async fn an_approval_that_never_comes_ends_the_run_after_a_day(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    let call = waits["invocation_id"].as_str().unwrap();
+    server.clock.advance_seconds(APPROVAL_UNATTENDED_SECONDS - 1);
+    server.pipeline.sweep().await.unwrap();
+    assert_eq!(server.shown(call).await["status"], "pending");
+    server.clock.advance_seconds(2);
+    server.pipeline.sweep().await.unwrap();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("expired")), "{shown:#}");
+    assert_eq!(server.receipt_of(call).await["status"], "expired");
+    assert_eq!(server.source.calls().len(), 0);
+    server.verify().await;
 }
 
 async fn on_failure_fails_once(kind: Kind) {
@@ -577,6 +977,7 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read"]);
+    definition["plan"][0]["config"]["text"] = json!("attempt {{ run.attempt }}");
     definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1, "concurrency": "allow_parallel" });
     let id = id_of(&saved(&server.owner, definition).await);
     // Soon: the worker waits.
@@ -597,6 +998,8 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     assert_eq!(server.source.calls().len(), 3);
     server.clock.advance_seconds(5);
     assert_eq!(ended(&server.owner, &later).await["status"], "succeeded");
+    let said: Vec<_> = server.source.calls()[2..].iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(said, ["attempt 1", "attempt 2"]);
     // Too late for the run: it fails now.
     server.source.will_fail(busy(3_600_000));
     let never = run(&server.owner, &id, json!({})).await;
@@ -634,6 +1037,7 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
     assert_eq!(server.source.calls().len(), 2, "the call is not made");
+    assert_eq!(shown["cost_usd"], "0.8");
     // A person may let it cost more.
     let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);

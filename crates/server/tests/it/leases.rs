@@ -1,12 +1,13 @@
 //! Several servers on one database: once a server is known to be gone, another one claims the calls it was running. No server touches the
 //! calls of a live one.
 
+use crate::automations::{ended, id_of, run, saved};
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished};
-use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
-use countersign_core::ports::{Claims, Invocations};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS};
+use countersign_core::ports::{Claims, Invocations, Runs};
 use countersign_core::source::{self, Output};
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ on_postgres!(
     a_batch_waits_for_a_part_whose_end_is_still_being_written,
     an_approved_call_that_a_live_server_makes_ready_is_left_to_it,
     an_approved_call_of_a_dead_server_is_started_by_another,
+    a_call_of_a_silent_server_is_taken_over_for_a_run,
+    a_run_goes_on_before_its_silent_server_counts_as_gone,
 );
 
 on_both_engines!(
@@ -56,7 +59,9 @@ async fn beside(server: &TestServer) -> TestServer {
 async fn who_is_alone_on_its_database_is_never_called_gone() {
     let (server, _agent) = first(Kind::Sqlite).await;
     server.clock.advance_seconds(10 * LEASE_SECONDS);
-    let servers = server.owner.get("/api/v1/status").await.ok()["servers"].clone();
+    let status = server.owner.get("/api/v1/status").await.ok();
+    assert!(status["tzdata"].as_str().is_some_and(|release| release.starts_with("20")), "{status:#}");
+    let servers = status["servers"].clone();
     let told: Vec<_> =
         servers.as_array().unwrap().iter().map(|one| (one["id"].as_str().unwrap(), one["gone"].as_bool().unwrap())).collect();
     assert_eq!(told, [(server.store.server_id().as_str(), false)]);
@@ -520,4 +525,55 @@ async fn an_approved_call_of_a_dead_server_is_started_by_another(kind: Kind) {
     third.pipeline.finish().await;
     assert_eq!((status_of(&second, &id).await, dead.source.effects()), (json!("succeeded"), 1));
     assert_eq!((dead.source.preparations(), third.verify().await.receipts), (2, 1), "one of the survivors started it");
+}
+
+async fn a_call_of_a_silent_server_is_taken_over_for_a_run(kind: Kind) {
+    for (found, expected) in [(happened(), "succeeded"), (Reconciled::DidNot, "failed"), (Reconciled::Unknown, "in_doubt")] {
+        let (silent, agent) = first(kind).await;
+        let survivor = beside(&silent).await;
+        let id = interrupted(&silent, &agent).await;
+        let invocation = InvocationId::parse(&id).unwrap();
+        let still_runs = async || survivor.pipeline.take_over(&survivor.org, &invocation).await.unwrap();
+        silent.clock.advance_seconds(LEASE_SILENT_SECONDS - 1);
+        survivor.store.renew_lease().await.unwrap();
+        assert!(still_runs().await);
+        assert_eq!((status_of(&survivor, &id).await, silent.source.reconciliations().len()), (json!("running"), 0), "it was heard of");
+        silent.source.will_reconcile(found);
+        silent.clock.advance_seconds(1);
+        survivor.pipeline.sweep().await.unwrap();
+        assert_eq!(status_of(&survivor, &id).await, "running", "calls that no run waits for are left until it is gone");
+        assert!(!still_runs().await);
+        assert_eq!((status_of(&survivor, &id).await, silent.source.reconciliations().len()), (json!(expected), 1));
+        assert!(!still_runs().await);
+        assert_eq!(silent.source.reconciliations().len(), 1, "it is asked about once");
+        survivor.verify().await;
+    }
+}
+
+/// Its server has only lost touch, and still holds the call when the run has ended elsewhere.
+async fn a_run_goes_on_before_its_silent_server_counts_as_gone(kind: Kind) {
+    let (silent, _agent) = first(kind).await;
+    let survivor = beside(&silent).await;
+    let working = silent.work();
+    let step = |id: &str, action: &str| json!({ "step_id": id, "action": action, "config": { "text": "x" } });
+    let plan = [step("write", "fake.write"), step("read", "fake.read")];
+    let automation = id_of(&saved(&silent.owner, json!({ "schema_version": "1.0", "name": "Goes on", "plan": plan })).await);
+    let mut held = silent.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let run = run(&silent.owner, &automation, json!({})).await;
+    held.arrived().await;
+    drop(working);
+    silent.clock.advance_seconds(LEASE_SILENT_SECONDS);
+    survivor.store.renew_lease().await.unwrap();
+    assert_eq!(survivor.store.free_all_runs().await, Ok(1));
+    silent.source.will_reconcile(happened());
+    let _working = survivor.work();
+    let shown = ended(&survivor.owner, &run).await;
+    assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2), "{shown:#}");
+    held.release();
+    silent.pipeline.finish().await;
+    let writes = silent.source.calls().iter().filter(|call| call.action.as_str() == "fake.write").count();
+    assert_eq!(writes, 1, "the effect is not repeated");
+    let again = survivor.owner.get(&format!("/api/v1/runs/{run}")).await.ok();
+    assert_eq!(again["steps"], shown["steps"], "what the first server brings changes nothing");
+    survivor.verify().await;
 }

@@ -10,6 +10,7 @@ mod another_space;
 mod answers;
 mod approvals;
 mod artifacts;
+mod automation_rights;
 mod automations;
 mod bad_input;
 mod bands;

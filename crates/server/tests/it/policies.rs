@@ -1,5 +1,6 @@
 //! An org's own policies: they only tighten, they fail closed, they take effect at once, and every change of a rule is signed.
 
+use crate::automations::{digest, id_of, saved};
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
@@ -332,7 +333,7 @@ async fn a_what_if_asks_nobody_who_may_not_answer(kind: Kind) {
 
 async fn a_what_if_tries_modes_of_automations(kind: Kind) {
     let server = TestServer::start(kind).await;
-    let automation = "aut_01k9z6m4x0abcdefghjkmnpqrs";
+    let automation = id_of(&saved(&server.owner, digest()).await);
     let worker = server.owner.new_session(json!({ "automation_id": automation })).await;
     server.agent().await.pending("fake.write", json!({})).await;
     worker.pending("fake.write", json!({})).await;

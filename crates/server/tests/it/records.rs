@@ -1,5 +1,6 @@
 //! What stays of calls, how it is found, and how long it is kept: filters of receipts, stats of actions, retention, digests and energy.
 
+use crate::automations::{digest, ended, id_of, run, saved};
 use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::energy::Energy;
 use countersign_core::limits::DIGEST_AFTER_SECONDS;
@@ -15,6 +16,7 @@ on_both_engines!(
     the_stats_of_an_action_tell_success_reward_and_latency,
     an_org_says_how_long_it_keeps_what_it_has,
     a_space_keeps_digests_only_and_its_receipts_verify,
+    what_a_run_was_given_is_shown_redacted_and_goes_with_its_calls,
     the_receipt_tells_the_energy_where_the_host_does,
 );
 
@@ -163,6 +165,57 @@ async fn a_space_keeps_digests_only_and_its_receipts_verify(kind: Kind) {
         let left = kept.lines().find(|line| line.contains("diagnosis") || line.contains("she asked"));
         assert_eq!(left, None);
     }
+    assert_eq!(server.owner.get("/api/v1/receipts/integrity").await.ok()["ok"], true);
+    server.verify().await;
+}
+
+async fn what_a_run_was_given_is_shown_redacted_and_goes_with_its_calls(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let working = server.work();
+    server.change_space(json!({ "redaction": { "kinds": ["email"], "regions": [] } })).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let viewer = server.owner.person("vera", "viewer").await;
+    let id = id_of(&saved(&server.owner, digest()).await);
+    let secret = format!("ghp_{}", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let text = format!("write to jane.doe@example.com with {secret}");
+    let first = run(&server.owner, &id, json!({ "text": text })).await;
+    let shown = ended(&viewer, &first).await;
+    assert_eq!(shown["inputs"], json!({ "text": "write to <EMAIL_1> with [redacted]" }), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!({ "done": true })));
+    assert_eq!(viewer.get("/api/v1/runs").await.ok()["items"][0]["inputs"], shown["inputs"]);
+    // Its steps read what it was given, and so do those of whoever runs it again.
+    let rerun = format!("/api/v1/runs/{first}/rerun");
+    let again = server.owner.post(&rerun, json!({})).await;
+    assert_eq!((again.status, &again.body["outcome"]), (202, &json!("started")), "{again:?}");
+    assert_eq!(ended(&viewer, again.body["run_id"].as_str().unwrap()).await["inputs"], shown["inputs"]);
+    let received: Vec<_> = server.source.calls().iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(received, vec![json!(format!("write to <EMAIL_1> with {secret}")); 4]);
+    let mut backup = Vec::new();
+    server.store.backup(&mut backup).await.unwrap();
+    let left = String::from_utf8_lossy(&backup).lines().find(|line| line.contains(&secret) || line.contains("jane.doe")).map(str::to_owned);
+    assert_eq!(left, None);
+
+    drop(working);
+    server.change_space(json!({ "keeps": "digests" })).await;
+    server.clock.advance_seconds(DIGEST_AFTER_SECONDS + 1);
+    server.store.digest_ended(&server.org).await.unwrap();
+    let path = format!("/api/v1/runs/{first}");
+    let shown = viewer.get(&path).await.ok();
+    assert_eq!((&shown["status"], &shown["inputs"], &shown["output"]), (&json!("succeeded"), &Value::Null, &Value::Null));
+    assert_eq!((&shown["steps"][1]["status"], &shown["steps"][1]["output"]), (&json!("succeeded"), &Value::Null));
+    server.owner.post(&rerun, json!({})).await.problem(422, "inputs_invalid");
+    server.owner.post(&rerun, json!({ "from_step": "write", "inputs": { "text": "b" } })).await.problem(409, "rerun_refused");
+    assert_eq!(
+        server.owner.post(&rerun, json!({ "inputs": { "text": "b" } })).await.status,
+        202,
+        "with inputs of its own all of it can run"
+    );
+
+    let keep = json!({ "receipts_days": 30, "snapshots_days": 30 });
+    server.owner.send(Method::PUT, "/api/v1/retention", Some(keep)).await.ok();
+    server.clock.advance_seconds(31 * DAY);
+    assert_eq!(server.store.forget_old(&server.org).await.unwrap().runs, 2);
+    server.owner.get(&path).await.problem(404, "not_found");
     assert_eq!(server.owner.get("/api/v1/receipts/integrity").await.ok()["ok"], true);
     server.verify().await;
 }

@@ -27,6 +27,8 @@ struct Memory {
     called: Vec<Value>,
     /// What each of those calls was given.
     given: Vec<Value>,
+    /// What led to requests of automations, as their header or their `_meta` says.
+    chains: Vec<String>,
     instructions: Option<String>,
 }
 
@@ -83,6 +85,11 @@ impl Upstream {
         self.state.lock().given.clone()
     }
 
+    /// The chains of automations that requests came with, in order.
+    pub(crate) fn chains(&self) -> Vec<String> {
+        self.state.lock().chains.clone()
+    }
+
     /// Takes the server away.
     pub(crate) fn stop(&self) {
         self.serving.abort();
@@ -96,6 +103,9 @@ async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Jso
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
     }
     let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
+    let chain = headers.get("countersign-chain").and_then(|value| value.to_str().ok());
+    let chain = chain.or_else(|| params["_meta"]["countersign/chain"].as_str()).map(str::to_owned);
+    memory.chains.extend(chain);
     let result = match method {
         "initialize" => {
             json!({ "protocolVersion": params["protocolVersion"], "capabilities": { "tools": {}, "resources": {}, "prompts": {} },

@@ -122,6 +122,13 @@ impl<'v> Fields<'v, '_> {
         below(value, self.file, pointer, self.mistakes, read)
     }
 
+    /// A list of nested objects. If it is missing, the list is empty.
+    pub(super) fn objects<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Fields<'v, '_>) -> T) -> Vec<T> {
+        let items = self.typed(key, "a list of objects", Value::as_array).into_iter().flatten().enumerate();
+        let pointer = self.pointer_of(key);
+        items.map(|(at, item)| below(item, self.file, format!("{pointer}/{at}"), self.mistakes, &mut read)).collect()
+    }
+
     /// Reports a mistake if the field is missing.
     pub(super) fn required(&mut self, key: &'static str, example: &str) {
         let is_missing = self.members.is_some_and(|members| !members.contains_key(key));

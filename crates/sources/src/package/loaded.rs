@@ -179,7 +179,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         server_sha256: None,
         guide_sha256: None,
         hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
-        produces_artifacts: manifest.produces_artifacts,
+        produces_artifacts: manifest.produces_artifacts.clone(),
         id,
     }
 }

@@ -7,6 +7,7 @@ use crate::egress::Methods;
 use crate::web::HostRule;
 use countersign_core::Tier;
 use countersign_core::action::{Effect, Profile};
+use countersign_core::artifact::{ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility};
 use countersign_core::limits::{
     CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, PACKAGE_REQUIRES_MAX, PACKAGE_WORD_CHARS_MAX,
     REVERSIBLE_SECONDS_MAX,
@@ -42,8 +43,8 @@ pub(super) struct Manifest {
     pub(super) requires: Vec<String>,
     /// Effects that the author declares besides those that follow from `permissions` and `hosts`. They can only make it stricter.
     pub(super) effects: Vec<Effect>,
-    /// Whether the member `artifacts` of its result is kept as artifacts.
-    pub(super) produces_artifacts: bool,
+    /// What the member `artifacts` of its result lists is kept as these.
+    pub(super) produces_artifacts: Vec<ArtifactSpec>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -146,7 +147,7 @@ impl Manifest {
             version: word_of(fields, "version"),
             requires: requires_of(fields),
             effects: effects_of(fields),
-            produces_artifacts: fields.flag("producesArtifacts"),
+            produces_artifacts: fields.objects("producesArtifacts", artifact_of),
         }
     }
 
@@ -200,6 +201,10 @@ impl Manifest {
             fields.wrong("timeoutMs", format!("{ms} is out of bounds"), format!("write 1 to {CALL_TIMEOUT_MS}"));
         }
         check_memory(self.memory_mb, fields);
+        let kinds: Vec<_> = self.produces_artifacts.iter().map(|spec| spec.kind).collect();
+        if let Some(kind) = kinds.iter().enumerate().find_map(|(at, kind)| kinds[..at].contains(kind).then_some(kind)) {
+            fields.wrong("producesArtifacts", format!("it declares artifacts of the kind `{kind}` twice"), "declare each kind once");
+        }
         self.check_effects(fields);
     }
 
@@ -369,6 +374,15 @@ pub(super) fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
         }
     }
     hosts
+}
+
+fn artifact_of(fields: &mut Fields<'_, '_>) -> ArtifactSpec {
+    fields.required("kind", "\"kind\": \"document\"");
+    ArtifactSpec {
+        kind: fields.word("kind", &ArtifactKind::ALL.map(|kind| (kind.as_str(), kind))).unwrap_or(ArtifactKind::Data),
+        retention: fields.word("retention", &ArtifactRetention::ALL.map(|retention| (retention.as_str(), retention))).unwrap_or_default(),
+        visibility: fields.word("visibility", &Visibility::ALL.map(|visibility| (visibility.as_str(), visibility))).unwrap_or_default(),
+    }
 }
 
 pub(super) fn check_hosts(hosts: &[HostRule], fields: &mut Fields<'_, '_>) {

@@ -263,7 +263,8 @@ async fn full(world: &World, name: &str) -> Full {
     let opened = store.open_batch(tenant.new_batch(Some(KEY))).await.unwrap();
     let OpenedBatch::New(batch) = opened else { panic!("it is new") };
     let automation = automations::saved(store, &tenant, &format!("automation of {name}")).await;
-    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await.unwrap().id;
+    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await;
+    let draft = draft.unwrap().unwrap().id;
     let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
     assert!(matches!(fired, Fired::New(_)));
     let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
@@ -402,6 +403,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_principal: store.find_principal(org, &agent).await.unwrap();
         find_principal: store.find_principal(org, &user).await.unwrap();
         find_principal: store.find_principal(org, &service).await.unwrap();
+        find_principal_in: store.find_principal_in(org, &agent, &theirs.tenant.session.id).await.unwrap();
         list_signed_answers: store.list_signed_answers(org, &theirs.pending.id).await.unwrap();
         find_signed_intent: store.find_signed_intent(org, &theirs.running.id).await.unwrap();
         check_integrity: store.check_integrity(org).await.unwrap();
@@ -520,7 +522,6 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_automation_definition: store.find_automation_definition(org, theirs.automation.definition).await.unwrap();
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
-        automations_changed_at: store.automations_changed_at(org).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
@@ -528,6 +529,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_drafts: store.list_drafts(org, &BTreeSet::new(), &all).await.unwrap();
         list_firings: store.list_firings(org, &theirs.automation.id, &FiringFilter::default(), &all).await.unwrap();
         find_run: store.find_run(org, &theirs.lease.run).await.unwrap();
+        run_cost: store.run_cost(org, &theirs.lease.run).await.unwrap();
         find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
         measured_p95_ms: store.measured_p95_ms(org, WRITE).await.unwrap();
         chain_of: store.chain_of(org, &theirs.tenant.session.id).await.unwrap();
@@ -559,8 +561,9 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 45] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
+    ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
     ("list_due_gatherings", "for one clock, which goes on by org"),
     ("next_gathering_at", "a time, for one clock"),
@@ -572,6 +575,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
+    ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -606,7 +610,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 43] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 127] = [
+const WRITES: [&str; 128] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -665,6 +669,7 @@ const WRITES: [&str; 127] = [
     "keep_listing",
     "note_listing",
     "claim",
+    "claim_silent",
     "release",
     "open_batch",
     "save_batch",
@@ -872,6 +877,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
     assert_eq!(store.finish(finish.into()).await, Ok(Finished::Missing));
     assert_eq!(store.claim(org, &theirs.running.id, Status::Running).await, Ok(false));
+    assert_eq!(store.claim_silent(org, &theirs.running.id).await, Ok(false));
     store.release(org, &theirs.running.id).await.unwrap();
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
@@ -972,7 +978,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
     assert!(store.move_event_group(org, &group(), Start::Now, Move::Reset, &by).await.unwrap().is_some());
-    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter)).await, Ok(0));
+    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter), &by).await, Ok(0));
     assert_eq!(store.drop_dead_event(org, &theirs.letter).await, Ok(false));
     assert_eq!(store.answer_failure(org, &theirs.ended.id, None, &by).await, Ok(false));
     assert_eq!(store.forget_dead_letters(org).await, Ok(0));
@@ -1028,7 +1034,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         high_water: testkit::clock::START,
         next_due_at: None,
         skipped: Vec::new(),
-        is_corrected: false,
+        mended: None,
     };
     assert_eq!(store.pass_ticks(passed).await, Ok(false));
     assert_eq!(store.drop_draft(org, &theirs.draft).await, Ok(false));

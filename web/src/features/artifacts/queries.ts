@@ -18,3 +18,7 @@ export const artifactsQuery = (made: Made) =>
 /** A path on this server that opens for whoever is logged in and may read the artifact, for a while. */
 export const linkTo = async (artifact: string): Promise<string> =>
   (await body(api.POST('/api/v1/artifacts/{artifact}/link', { params: { path: { artifact } }, body: {} }))).path
+
+/** Takes its bytes away from everybody, for good. */
+export const quarantine = (artifact: string) =>
+  body(api.POST('/api/v1/artifacts/{artifact}/quarantine', { params: { path: { artifact } } }))

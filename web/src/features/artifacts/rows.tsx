@@ -1,12 +1,16 @@
 // Artifacts, each with its size, who made it, and the way to its bytes.
+import { useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ShieldAlert } from 'lucide-react'
+import { useState } from 'react'
+import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, Failed, Foreign, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { bytes } from '@/lib/format'
+import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
-import { type Artifact, linkTo } from './queries'
+import { type Artifact, linkTo, quarantine } from './queries'
 
 /** The browser saves it: the server never shows it as a page. */
 function save(path: string): void {
@@ -20,6 +24,9 @@ function save(path: string): void {
 export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; stepOf?: (artifact: Artifact) => string | undefined }) {
   const { error, busy, run } = useSending<string>()
   const nameOf = useNames()
+  const client = useQueryClient()
+  const mayQuarantine = useMay().includes('manage_policy')
+  const [taken, setTaken] = useState<Artifact>()
   return (
     <>
       {error && <Failed error={error} />}
@@ -51,17 +58,39 @@ export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; st
               </p>
             </div>
             {!artifact.quarantined_at && (
-              <Button
-                busy={busy === artifact.id}
-                aria-label={`Download ${line(artifact.name)}`}
-                onClick={() => void run(artifact.id, async () => save(await linkTo(artifact.id)))}
-              >
-                Download
-              </Button>
+              <span className="flex flex-wrap gap-2">
+                {mayQuarantine && (
+                  <Button look="quiet" aria-label={`Quarantine ${line(artifact.name)}`} onClick={() => setTaken(artifact)}>
+                    Quarantine…
+                  </Button>
+                )}
+                <Button
+                  busy={busy === artifact.id}
+                  aria-label={`Download ${line(artifact.name)}`}
+                  onClick={() => void run(artifact.id, async () => save(await linkTo(artifact.id)))}
+                >
+                  Download
+                </Button>
+              </span>
             )}
           </li>
         ))}
       </ul>
+      {taken && (
+        <FormDialog
+          title={`Quarantine ${line(taken.name)}?`}
+          verb="Take it away for good"
+          look="danger"
+          onClose={() => setTaken(undefined)}
+          send={async () => {
+            await quarantine(taken.id)
+            setTaken(undefined)
+            await client.invalidateQueries({ queryKey: ['artifacts'] })
+          }}
+        >
+          <p>Nobody gets its bytes any more, you included, and every link to it is dead. Its digest stays. That does not end.</p>
+        </FormDialog>
+      )}
     </>
   )
 }

@@ -201,7 +201,7 @@ function Overview({ automation }: { automation: Automation }) {
       </Section>
       <Section title="What it does" aside={<Copy text={`countersign automation export ${automation.id}`} />}>
         {plan.error && <Failed error={plan.error as ApiError} retry={() => void plan.refetch()} />}
-        {plan.data && <PlannedSteps steps={plan.data.steps} />}
+        {plan.data && <PlannedSteps plan={plan.data} />}
         {plan.data && (
           <div className="mt-3">
             <Mistakes title="Warnings" mistakes={plan.data.warnings} tone="warn" />

@@ -77,6 +77,9 @@ const plan = {
       mode: 'require_approval',
       mode_source: 'org_default',
       tightened: [],
+      when: true,
+      params: { path: 'note.txt' },
+      needs: [],
     },
   ],
   schedules: [{ trigger_id: 'weekdays', schedule: 'at 09:00 on weekdays', timezone: 'Africa/Kigali', next: ['2026-11-18T07:00:00Z'] }],
@@ -105,6 +108,35 @@ test('the list says what starts each, and an empty one leads to the gallery', as
   expect(within(await screen.findByRole('list', { name: 'To begin with' })).getAllByRole('listitem')).toHaveLength(12)
   // Only `files.write_text` is there in this server.
   expect(screen.getAllByText(/^Needs the source .*documents.*, which is not here\.$/).length).toBeGreaterThan(0)
+})
+
+test('the plan says which steps would run, with which params, and what is not known yet', async () => {
+  const [write] = plan.steps
+  const steps = [
+    write,
+    { ...write, step_id: 'tell', when: null, params: null, needs: ['found', 'inputs'] },
+    { ...write, step_id: 'clean', when: false, params: null },
+    { ...write, step_id: 'sum', params: null, error: { code: 'template_undefined', message: 'there is no `total`' } },
+  ]
+  const { server, user } = openPage('/automations/aut_1', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1/plan': () => ({ ...plan, steps, run_id: 'run_7' }),
+  })
+  await user.click(await screen.findByText('With these params'))
+  expect(screen.getByText('note.txt')).toBeTruthy()
+  expect(screen.getByText('It runs if its condition holds.')).toBeTruthy()
+  expect(screen.getByText('Not known yet: found, inputs')).toBeTruthy()
+  expect(screen.getByText('It is skipped: its condition does not hold.')).toBeTruthy()
+  expect(screen.getByText('there is no `total` (template_undefined)')).toBeTruthy()
+  expect(screen.getByRole('link', { name: 'an earlier run' }).getAttribute('href')).toBe('/runs/run_7')
+  expect(server.asked.every(asked => asked.path !== '/api/v1/automations/dry-run')).toBe(true)
+})
+
+test('an edited definition is tried as the next version of its automation', async () => {
+  const { server } = openPage('/automations/aut_1/edit', withInvoke)
+  expect(await screen.findByText('With these params')).toBeTruthy()
+  const asked = server.asked.find(each => each.path === '/api/v1/automations/dry-run')
+  expect(asked?.body).toMatchObject({ automation: 'aut_1', definition: { name: definition.name } })
 })
 
 const listening = {
@@ -174,7 +206,7 @@ test('what was filled in stands in the editor, with what it would do', async () 
   expect(await screen.findByText('1 step will wait for approval.')).toBeTruthy()
   expect(screen.getByText('at 09:00 on weekdays')).toBeTruthy()
   const asked = server.asked.find(each => each.path === '/api/v1/automations/dry-run')
-  expect(JSON.stringify(asked?.body)).toContain('inbox/{{ inputs.title | slugify }}.md')
+  expect(JSON.stringify(asked?.body)).toContain('inbox/{{ run.id }}.md')
 })
 
 test('mistakes of the server stand at their fields', async () => {

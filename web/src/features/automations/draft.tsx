@@ -58,7 +58,7 @@ export function OneDraft() {
       <Verbs draft={draft} definition={definition} />
       <Section title="What it would do">
         <div className="max-w-3xl space-y-4">
-          <WhatItDoes definition={definition} space={draft.space_id} isFlagged />
+          <WhatItDoes definition={definition} space={draft.space_id} automation={draft.automation_id ?? undefined} isFlagged />
           {draft.automation_id && <Changed automation={draft.automation_id} definition={definition} />}
         </div>
       </Section>

@@ -59,7 +59,7 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   const settled = useSettled(definition)
   const inSpace = saved?.space_id ?? (space || undefined)
   const isAsked = isBegun(settled)
-  const plan = useQuery({ ...dryRunQuery(settled, inSpace), enabled: isAsked })
+  const plan = useQuery({ ...dryRunQuery(settled, inSpace, saved?.id), enabled: isAsked })
   const error = isAsked && plan.error instanceof ApiError ? plan.error : undefined
   const mistakes = error?.problem.mistakes ?? []
   const isChanged = !saved || JSON.stringify(definition) !== JSON.stringify(saved.definition)
@@ -251,7 +251,7 @@ function WouldDo({
   return (
     <div className={isLate ? 'opacity-60' : undefined}>
       <Section title="What would happen">
-        <PlannedSteps steps={plan.steps} />
+        <PlannedSteps plan={plan} />
         <SourcesTouched steps={plan.steps} />
       </Section>
       {plan.schedules.length > 0 && (

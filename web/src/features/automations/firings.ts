@@ -18,14 +18,10 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   rate_limited: 'it fired too often.',
   debounced: 'another one followed soon after, which counts instead.',
   batched: 'it is part of a run for several events.',
-  same_key: 'its key was used before: that run stands for it.',
-  same_event: 'this event has started a run already.',
   inputs_invalid: 'its inputs do not fit.',
-  budget_estimate: 'it would cost more than a run may.',
   loop_guard: 'a run of this automation had caused it.',
   chain_too_deep: 'too many runs had led to it.',
   creator_inactive: 'whoever saved the automation may no longer act.',
-  action_unavailable: 'an action of it is not there.',
   breaker_open: 'it fired too often for too long: the trigger is disabled until a person enables it.',
 }
 
@@ -34,7 +30,7 @@ export const reasonInWords = (reason: Schemas['FiringReason']): string => REASON
 
 /** What a firing is about, for a row. */
 export function firingInWords(firing: Pick<Firing, 'outcome' | 'reason' | 'count' | 'trigger_id'>): string {
-  const what = firing.outcome === 'started' ? 'Started' : firing.outcome === 'deduplicated' ? 'Not again' : 'Did not run'
+  const what = firing.outcome === 'started' ? 'Started' : 'Did not run'
   const often = firing.count > 1 ? `, ${firing.count} times` : ''
   return `${what}${often}: ${REASONS[firing.reason]}`
 }

@@ -2,14 +2,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { Mistake, Schemas } from '@/api/types'
+import type { Json, Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
-import { spacesQuery } from '@/components/spaces-field'
+import { Params } from '@/components/params'
 import { ModeWord, TierBadge } from '@/components/status'
 import { cx, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
 import { lineDiff } from '@/lib/diff'
+import { spacesQuery } from '@/lib/spaces'
 import { planInWords, sourcesOf } from './model'
 
 /** What is wrong, or worth a look, each with its place and what to try. */
@@ -50,27 +51,63 @@ export function Mistakes({
   )
 }
 
-/** The steps as they would be called now. */
-export function PlannedSteps({ steps }: { steps: readonly Schemas['PlannedStepView'][] }) {
+/** The steps as they would be called now, as far as that is known. */
+export function PlannedSteps({ plan }: { plan: Pick<Schemas['PlanView'], 'steps' | 'run_id'> }) {
   return (
     <>
-      <p className="font-medium">{planInWords(steps)}</p>
+      <p className="font-medium">{planInWords(plan.steps)}</p>
       <ol className="mt-2 space-y-1.5">
-        {steps.map(step => (
-          <li key={`${step.phase} ${step.step_id}`} className="flex flex-wrap items-baseline gap-x-2 border-l-2 pl-3">
-            <Foreign text={step.step_id} className="font-medium" />
-            <Foreign text={step.action} className="font-mono text-xs text-muted-fg" />
-            <TierBadge tier={step.tier} />
-            <ModeWord mode={step.mode} className="text-xs font-medium" />
-            <span className="text-xs text-muted-fg">
-              {MODE_SOURCES[step.mode_source]}
-              {step.tightened.map(why => ` → ${line(why)}`)}
-              {step.phase === 'on_failure' && ' · after a failure'}
-            </span>
+        {plan.steps.map(step => (
+          <li key={`${step.phase} ${step.step_id}`} className="border-l-2 pl-3">
+            <p className="flex flex-wrap items-baseline gap-x-2">
+              <Foreign text={step.step_id} className="font-medium" />
+              <Foreign text={step.action} className="font-mono text-xs text-muted-fg" />
+              <TierBadge tier={step.tier} />
+              <ModeWord mode={step.mode} className="text-xs font-medium" />
+              <span className="text-xs text-muted-fg">
+                {MODE_SOURCES[step.mode_source]}
+                {step.tightened.map(why => ` → ${line(why)}`)}
+                {step.phase === 'on_failure' && ' · after a failure'}
+              </span>
+            </p>
+            <Foreseen step={step} />
           </li>
         ))}
       </ol>
+      {plan.run_id && (
+        <p className="mt-2 text-xs text-muted-fg">
+          What is not known yet is taken from{' '}
+          <Link to="/runs/$run" params={{ run: plan.run_id }} className="text-primary underline">
+            an earlier run
+          </Link>
+          .
+        </p>
+      )}
     </>
+  )
+}
+
+/** Whether a step would run, and with which params. */
+function Foreseen({ step }: { step: Schemas['PlannedStepView'] }) {
+  return (
+    <div className="text-xs text-muted-fg">
+      {step.when === false && <p>It is skipped: its condition does not hold.</p>}
+      {step.when == null && !step.error && <p>It runs if its condition holds.</p>}
+      {step.needs.length > 0 && <p className="foreign">Not known yet: {step.needs.map(line).join(', ')}</p>}
+      {step.error && (
+        <p className="foreign text-danger">
+          {line(step.error.message)} ({step.error.code})
+        </p>
+      )}
+      {step.params != null && (
+        <details>
+          <summary className="cursor-pointer select-none max-md:min-h-11">With these params</summary>
+          <div className="mt-1 text-fg">
+            <Params params={step.params as Json} />
+          </div>
+        </details>
+      )}
+    </div>
   )
 }
 

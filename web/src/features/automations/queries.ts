@@ -56,11 +56,14 @@ export const eventTypesQuery = queryOptions({
   retry: false,
 })
 
-/** What would happen to each step of a definition, and when it would fire; its mistakes are an error with all of them. */
-export const dryRunQuery = (definition: Json, space: string | undefined) =>
+/**
+ * What would happen to each step of a definition, and when it would fire; its mistakes are an error with all of them. `automation` is the one
+ * that it would be a new version of.
+ */
+export const dryRunQuery = (definition: Json, space: string | undefined, automation: string | undefined) =>
   queryOptions({
-    queryKey: ['dry-run', space, definition],
-    queryFn: () => body(api.POST('/api/v1/automations/dry-run', { body: { definition, space } })),
+    queryKey: ['dry-run', automation, space, definition],
+    queryFn: () => body(api.POST('/api/v1/automations/dry-run', { body: { automation, definition, space } })),
     staleTime: 30_000,
     retry: false,
     placeholderData: before => before,

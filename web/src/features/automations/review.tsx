@@ -54,7 +54,7 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
       send={send}
       onClose={onClose}
     >
-      <WhatItDoes definition={definition} space={saved?.space_id ?? space} />
+      <WhatItDoes definition={definition} space={saved?.space_id ?? space} automation={saved?.id} />
       {saved && <Changed automation={saved.id} definition={definition} />}
       <SigningSecrets definition={definition} saved={saved} secrets={secrets} onChange={setSecrets} />
       <p className="text-muted-fg">It acts for you from now on{saved ? '. Runs that have begun keep their version.' : '.'}</p>
@@ -63,13 +63,23 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
 }
 
 /** The steps with their modes, the schedules, and what is worth checking, unless the page says that already. */
-export function WhatItDoes({ definition, space, isFlagged }: { definition: Json; space: string | undefined; isFlagged?: boolean }) {
-  const plan = useQuery(dryRunQuery(definition, space))
+export function WhatItDoes({
+  definition,
+  space,
+  automation,
+  isFlagged,
+}: {
+  definition: Json
+  space: string | undefined
+  automation: string | undefined
+  isFlagged?: boolean
+}) {
+  const plan = useQuery(dryRunQuery(definition, space, automation))
   if (plan.error) return <Mistakes title="What is wrong with it" mistakes={(plan.error as ApiError).problem?.mistakes ?? []} />
   if (!plan.data) return <Loading />
   return (
     <>
-      <PlannedSteps steps={plan.data.steps} />
+      <PlannedSteps plan={plan.data} />
       {plan.data.schedules.length > 0 && <Schedules schedules={plan.data.schedules} />}
       <Mistakes title={counted(plan.data.warnings.length, 'warning')} mistakes={plan.data.warnings} tone="warn" />
       {!isFlagged && <Mistakes title="Worth checking" mistakes={plan.data.flags} tone="warn" />}

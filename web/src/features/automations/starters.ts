@@ -137,7 +137,7 @@ export const STARTERS: readonly Starter[] = [
         {
           step_id: 'keep',
           action: 'files.write_text',
-          config: { path: '⟨folder⟩/{{ inputs.title | slugify }}.md', text: '# {{ inputs.title }}\n\n{{ inputs.text }}\n' },
+          config: { path: '⟨folder⟩/{{ run.id }}.md', text: '# {{ inputs.title }}\n\n{{ inputs.text }}\n' },
         },
       ],
       execution: { concurrency: 'queue' },

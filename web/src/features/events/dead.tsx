@@ -1,5 +1,5 @@
 // Dead letters: events, notices and calls that were given up. Each is asked for once more, or dropped.
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
@@ -14,7 +14,7 @@ import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { CallAgain } from './call-again'
 import { grouped, letterInWords, mayRetry } from './model'
-import { deadQuery, dropLetter, type LetterKind, retryLetter } from './queries'
+import { deadQuery, dropLetter, type LetterKind, letterQuery, retryLetter } from './queries'
 
 type Letter = Schemas['DeadLetterView']
 
@@ -24,18 +24,30 @@ const KINDS: readonly (readonly [LetterKind, string])[] = [
   ['invocation', 'calls that failed again and again'],
 ]
 
-export function DeadLetters({ kind, onKind }: { kind: LetterKind | undefined; onKind: (kind: LetterKind | undefined) => void }) {
+type Props = {
+  kind: LetterKind | undefined
+  onKind: (kind: LetterKind | undefined) => void
+  /** The one that is shown, by its id; else all. */
+  alone: string | undefined
+  onAll: () => void
+}
+
+export function DeadLetters({ kind, onKind, alone, onAll }: Props) {
   const client = useQueryClient()
-  const dead = useInfiniteQuery(deadQuery(kind))
+  const dead = useInfiniteQuery({ ...deadQuery(kind), enabled: !alone })
+  const one = useQuery(letterQuery(alone))
+  const read = alone ? one : dead
   const may = useMay()
   const mayDrop = may.includes('manage_policy')
   const { say } = useToasts()
   const { error, busy, run } = useSending<string>()
   const [dropping, setDropping] = useState<readonly Letter[]>()
   const [calling, setCalling] = useState<Letter>()
-  const letters = dead.data?.pages.flatMap(page => page.items) ?? []
+  const letters = alone ? (one.data ? [one.data] : []) : (dead.data?.pages.flatMap(page => page.items) ?? [])
   const done = async (words: string) => {
     say(words)
+    // It is no dead letter any more.
+    if (alone) onAll()
     await client.invalidateQueries({ queryKey: ['dead'] })
   }
   const retry = (word: string, chosen: readonly Letter[]) =>
@@ -47,26 +59,41 @@ export function DeadLetters({ kind, onKind }: { kind: LetterKind | undefined; on
   return (
     <div>
       <div className="border-b px-4 py-2 md:px-6">
-        <select
-          aria-label="Kind"
-          value={kind ?? ''}
-          onChange={event => onKind((event.target.value || undefined) as LetterKind | undefined)}
-          className={`${fieldClass} sm:max-w-80`}
-        >
-          <option value="">of any kind</option>
-          {KINDS.map(([name, words]) => (
-            <option key={name} value={name}>
-              {words}
-            </option>
-          ))}
-        </select>
+        {alone ? (
+          <Button look="quiet" onClick={onAll}>
+            Show all
+          </Button>
+        ) : (
+          <select
+            aria-label="Kind"
+            value={kind ?? ''}
+            onChange={event => onKind((event.target.value || undefined) as LetterKind | undefined)}
+            className={`${fieldClass} sm:max-w-80`}
+          >
+            <option value="">of any kind</option>
+            {KINDS.map(([name, words]) => (
+              <option key={name} value={name}>
+                {words}
+              </option>
+            ))}
+          </select>
+        )}
       </div>
-      {dead.error && <Failed error={dead.error as ApiError} retry={() => void dead.refetch()} />}
+      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
       {error && <Failed error={error} />}
-      {dead.isPending && <Loading />}
-      {dead.data && letters.length === 0 && !dead.hasNextPage && (
+      {read.isPending && <Loading />}
+      {!alone && dead.data && letters.length === 0 && !dead.hasNextPage && (
         <Empty title="No dead letters">
-          An event that its group does not take, a notice that no channel could deliver and a call whose attempts are used up end here.
+          <p className="mb-3">
+            An event that its group does not take, a notice that no channel could deliver and a call whose attempts are used up end here.
+          </p>
+          {kind ? (
+            <Button onClick={onAll}>Show all</Button>
+          ) : (
+            <Link to="/events" className="text-primary underline">
+              To the events
+            </Link>
+          )}
         </Empty>
       )}
       {grouped(letters).map(group => {
@@ -114,7 +141,7 @@ export function DeadLetters({ kind, onKind }: { kind: LetterKind | undefined; on
           </section>
         )
       })}
-      {dead.hasNextPage && (
+      {!alone && dead.hasNextPage && (
         <div className="p-4 text-center">
           <Button busy={dead.isFetchingNextPage} onClick={() => void dead.fetchNextPage()}>
             Older
@@ -180,7 +207,9 @@ function About({ letter }: { letter: Letter }) {
   return (
     <div className="min-w-0 text-xs">
       <p className="text-sm">
-        <Foreign text={letterInWords(letter)} />
+        <Link to="/events" search={{ tab: 'dead', letter: letter.id }} className="hover:underline">
+          <Foreign text={letterInWords(letter)} />
+        </Link>
       </p>
       <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-muted-fg">
         <Copy text={letter.id} />

@@ -76,6 +76,46 @@ test('what comes waits behind a button, once, and only if it fits the filter', a
   expect(screen.getByRole('link', { name: 'The call' }).getAttribute('href')).toBe('/invocations/inv_1')
 })
 
+test('an event has an address and a command, and what is filtered is in the command of the page', async () => {
+  const { user, router } = openPage('/events?type=drive&subject=file%201', {
+    ...answers,
+    'GET /api/v1/events': () => ({ items: [{ ...event('evt_1', 'drive.file_added', 'file 1', { size: 7 }), cursor: '42' }], next: null }),
+    'GET /api/v1/events/42': () => ({ ...event('evt_1', 'drive.file_added', 'file 1', { size: 7 }), cursor: '42' }),
+  })
+  expect(await screen.findByTitle("Copy countersign event tail --type drive --subject 'file 1'")).toBeTruthy()
+  await user.click(await screen.findByRole('button', { name: /drive\.file_added/ }))
+  await user.click(screen.getByRole('link', { name: 'This one alone' }))
+  await waitFor(() => expect(router.state.location.search).toEqual({ event: '42' }))
+  expect(await screen.findByText(/"size": 7/)).toBeTruthy()
+  expect(screen.getAllByTitle('Copy countersign event show 42')).toHaveLength(2)
+  await user.click(screen.getByRole('button', { name: 'Show all' }))
+  await waitFor(() => expect(router.state.location.search).toEqual({}))
+})
+
+test('a dead letter has an address, and what is retried there leads back to all', async () => {
+  const { user, router } = openPage('/events?tab=dead&letter=dlv_1', {
+    ...answers,
+    'GET /api/v1/dead-letters/dlv_1': () => letters[1],
+    'POST /api/v1/dead-letters/dlv_1/retry': () => ({ kind: 'delivery' }),
+  })
+  expect(await screen.findByText('pager was not told that it waits')).toBeTruthy()
+  expect(screen.getByTitle('Copy countersign event dlq show dlv_1')).toBeTruthy()
+  expect(screen.queryByText('files.write_text failed')).toBeNull()
+  await user.click(screen.getByRole('button', { name: 'Retry dlv_1' }))
+  expect(await screen.findByText('files.write_text failed')).toBeTruthy()
+  expect(router.state.location.search).toEqual({ tab: 'dead' })
+})
+
+test('without dead letters there is one next step', async () => {
+  const { user, router } = openPage('/events?tab=dead&kind=delivery', {
+    ...answers,
+    'GET /api/v1/dead-letters': () => ({ items: [], next: null }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Show all' }))
+  await user.click(await screen.findByRole('link', { name: 'To the events' }))
+  await waitFor(() => expect(router.state.location.search).toEqual({}))
+})
+
 test('dead letters of every kind stand together by what went wrong, and what was refused stays', async () => {
   const { server, user } = openPage('/events?tab=dead', {
     ...answers,

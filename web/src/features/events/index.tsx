@@ -8,28 +8,28 @@ import { PageHead, Tabs } from '@/components/page-head'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
+import { quoted, withFlags } from '@/lib/format'
 import type { OrgEvent } from '@/lib/live'
 import { useNames } from '@/lib/names'
 import { deadCountQuery } from '@/lib/waiting'
 import { DeadLetters } from './dead'
 import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
-import { type EventFilter, eventsQuery } from './queries'
+import { type EventFilter, eventQuery, eventsQuery, type LetterKind } from './queries'
 
 const route = getRouteApi('/events')
-const COMMAND = 'curl -N -H "authorization: Bearer $COUNTERSIGN_TOKEN" "$COUNTERSIGN_URL/api/v1/stream"'
 /** So many are kept of those that the stream told. */
 const LIVE_MAX = 1_000
 
 export function Events() {
-  const { tab, type, subject, kind } = route.useSearch()
+  const { tab, type, subject, kind, event, letter } = route.useSearch()
   const navigate = useNavigate({ from: '/events' })
   const dead = useQuery(deadCountQuery).data
   const set = (name: 'type' | 'subject') => (event: { target: { value: string } }) =>
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
-      <PageHead title="Events" command={tab === 'dead' ? `countersign event dlq list${kind ? ` --kind ${kind}` : ''}` : COMMAND}>
-        {tab !== 'dead' && (
+      <PageHead title="Events" command={tab === 'dead' ? deadCommand(kind, letter) : eventCommand({ type, subject }, event)}>
+        {tab !== 'dead' && !event && (
           <div className="mt-2 grid gap-2 sm:grid-cols-2">
             <input
               aria-label="Type"
@@ -60,16 +60,47 @@ export function Events() {
             { name: 'live', label: 'Events' },
             { name: 'dead', label: 'Dead letters', count: dead },
           ]}
-          onPick={name => void navigate({ search: old => ({ ...old, tab: name === 'dead' ? 'dead' : undefined }) })}
+          onPick={name =>
+            void navigate({ search: old => ({ ...old, event: undefined, letter: undefined, tab: name === 'dead' ? 'dead' : undefined }) })
+          }
         />
       </PageHead>
       {tab === 'dead' ? (
         <div className="min-h-0 flex-1 overflow-auto">
-          <DeadLetters kind={kind} onKind={picked => void navigate({ search: old => ({ ...old, kind: picked }), replace: true })} />
+          <DeadLetters
+            kind={kind}
+            onKind={picked => void navigate({ search: old => ({ ...old, kind: picked }), replace: true })}
+            alone={letter}
+            onAll={() => void navigate({ search: { tab: 'dead' } })}
+          />
         </div>
+      ) : event ? (
+        <Alone event={event} onAll={() => void navigate({ search: {} })} />
       ) : (
         <Tail key={`${type}\n${subject}`} filter={{ type, subject }} />
       )}
+    </div>
+  )
+}
+
+const deadCommand = (kind?: LetterKind, letter?: string) =>
+  letter ? `countersign event dlq show ${quoted(letter)}` : withFlags('countersign event dlq list', { kind })
+const eventCommand = (filter: EventFilter, event?: string) =>
+  event ? `countersign event show ${quoted(event)}` : withFlags('countersign event tail', filter)
+
+/** One event, by its position or its id. */
+function Alone({ event, onAll }: { event: string; onAll: () => void }) {
+  const read = useQuery(eventQuery(event))
+  return (
+    <div className="min-h-0 flex-1 overflow-auto">
+      <div className="border-b px-4 py-1 md:px-6">
+        <Button look="quiet" onClick={onAll}>
+          Show all
+        </Button>
+      </div>
+      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      {read.isPending && <Loading />}
+      <ul>{read.data && <Row key={read.data.id} event={read.data} isAlone />}</ul>
     </div>
   )
 }
@@ -140,8 +171,8 @@ function Tail({ filter }: { filter: EventFilter }) {
 /** Which events are bad news, by the last word of their name. */
 const BAD = ['failed', 'denied', 'doubted', 'quarantined', 'drifted', 'opened', 'reverted']
 
-function Row({ event }: { event: OrgEvent }) {
-  const [isOpen, setOpen] = useState(false)
+function Row({ event, isAlone = false }: { event: OrgEvent; isAlone?: boolean }) {
+  const [isOpen, setOpen] = useState(isAlone)
   const summary = summaryOf(event, useNames())
   return (
     <li className="px-4 py-2 md:px-6">
@@ -161,6 +192,12 @@ function Row({ event }: { event: OrgEvent }) {
         <div className="mt-2 space-y-2">
           <p className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs">
             <Copy text={event.id} />
+            <Copy text={`countersign event show ${event.cursor}`} />
+            {!isAlone && (
+              <Link to="/events" search={{ event: event.cursor }} className="text-primary underline">
+                This one alone
+              </Link>
+            )}
             <Subject event={event} />
             {event.receipt && (
               <Link to="/receipts/$receipt" params={{ receipt: event.receipt }} className="text-primary underline">

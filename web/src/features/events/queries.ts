@@ -1,4 +1,4 @@
-import { infiniteQueryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Schemas } from '@/api/types'
 
@@ -17,6 +17,13 @@ export const eventsQuery = (filter: EventFilter) =>
     gcTime: 0,
   })
 
+export const eventQuery = (event: string) =>
+  queryOptions({
+    queryKey: ['event', event],
+    queryFn: () => body(api.GET('/api/v1/events/{event}', { params: { path: { event } } })),
+    retry: false,
+  })
+
 /** What was given up, of one kind or of all. No event tells of a notice or a call, so it is read again now and then. */
 export const deadQuery = (kind: LetterKind | undefined) =>
   infiniteQueryOptions({
@@ -25,6 +32,14 @@ export const deadQuery = (kind: LetterKind | undefined) =>
     queryFn: ({ pageParam }) => body(api.GET('/api/v1/dead-letters', { params: { query: { kind, limit: 50, after: pageParam } } })),
     getNextPageParam: page => page.next ?? undefined,
     refetchInterval: 15_000,
+  })
+
+export const letterQuery = (letter: string | undefined) =>
+  queryOptions({
+    queryKey: ['dead', 'letter', letter],
+    enabled: !!letter,
+    queryFn: () => body(api.GET('/api/v1/dead-letters/{letter}', { params: { path: { letter: letter ?? '' } } })),
+    retry: false,
   })
 
 export const retryLetter = (letter: string, how: Schemas['RetryLetterRequest'] = {}) =>

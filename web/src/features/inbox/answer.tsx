@@ -42,12 +42,16 @@ type Props = {
   id: string
   denials: Denials
   isToSettle?: boolean
+  /** Whether it is among those that were put off. */
+  isPutOff?: boolean
+  /** Whether several are selected: then `A` is about those. */
+  isOneOfMany?: boolean
   /** Where the list is another page, the way back to it. */
   onBack?: () => void
 }
 
-export function Answer({ id, isToSettle, denials, onBack }: Props) {
-  const { shelf, dispatch, changed, refresh } = useShelf()
+export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack }: Props) {
+  const { shelf, dispatch, changed, refresh, woken } = useShelf()
   const now = useNow()
   const read = useQuery({ ...invocationQuery(id), initialData: shelf.known.get(id), staleTime: 0 })
   const item = shelf.known.get(id) ?? read.data
@@ -99,24 +103,26 @@ export function Answer({ id, isToSettle, denials, onBack }: Props) {
     permissions.length > 0 && !permissions.includes('approve')
       ? 'You can read this call, and people with another role answer it.'
       : undefined
-  const can = !closed && !busy && !isDenying && !noAnswer
+  const can = !closed && !busy && !isDenying && !noAnswer && !open
+  const isLater = isPutOff || shelf.snoozed.has(id)
 
-  const later = async () => {
-    try {
-      const { until } = await snooze(id, SNOOZE)
-      dispatch({ kind: 'snoozed', id, until })
-      say('Put off for 30 minutes. Nothing is decided.', { undo: () => void snooze(id, '0s').then(() => dispatch({ kind: 'woken', id })) })
-    } catch (cause) {
-      await refused(cause)
-    }
+  const wake = async () => {
+    await snooze(id, '0s')
+    woken(id)
   }
+  const putOff = async () => {
+    const { until } = await snooze(id, SNOOZE)
+    dispatch({ kind: 'snoozed', id, until })
+    say('Put off for 30 minutes. Nothing is decided.', { undo: () => void wake().catch(refused) })
+  }
+  const later = () => void (isLater ? wake() : putOff()).catch(refused)
   useKeys({
-    a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()),
+    ...(!isOneOfMany && { a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()) }),
     d: () => can && setOpen('deny'),
     e: () => can && (noEdit ? say(noEdit) : setOpen('edit')),
     g: () => can && !blocked && (noGrant ? say(noGrant) : setOpen('grant')),
     'Shift+a': () => can && !blocked && (noAlways ? say(noAlways) : setOpen('always')),
-    l: () => can && void later(),
+    l: () => can && later(),
   })
 
   if (read.error && !item) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
@@ -157,9 +163,11 @@ export function Answer({ id, isToSettle, denials, onBack }: Props) {
             noEdit={noEdit}
             noAnswer={noAnswer}
             busy={busy}
+            isLater={isLater}
+            isOneOfMany={isOneOfMany}
             onApprove={() => void sendNow()}
             onOpen={setOpen}
-            onLater={() => void later()}
+            onLater={later}
           />
         )
       )}

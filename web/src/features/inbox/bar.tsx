@@ -6,7 +6,7 @@ import { Menu } from '@/components/menu'
 import { Button, Kbd } from '@/components/ui'
 
 /** What is open above the page. A union: two at once cannot be said. */
-export type Open = 'deny' | 'grant' | 'always' | 'edit' | 'confirm' | 'bulk' | undefined
+export type Open = 'deny' | 'grant' | 'always' | 'edit' | 'confirm' | undefined
 
 type Props = {
   item: Invocation
@@ -17,23 +17,34 @@ type Props = {
   noEdit?: string
   noAnswer?: string
   busy: boolean
+  isLater: boolean
+  isOneOfMany?: boolean
   onApprove: () => void
   onOpen: (open: Open) => void
   onLater: () => void
 }
 
-export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, onApprove, onOpen, onLater }: Props) {
+export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, isLater, isOneOfMany, onApprove, onOpen, onLater }: Props) {
   if (noAnswer) return <div className={foot}>{noAnswer}</div>
   const isDanger = item.class === 'danger'
+  const yes = isOneOfMany ? undefined : 'A'
   return (
     <div className={foot}>
       {isDanger ? (
         <HoldButton onHeld={onApprove} onKey={() => onOpen('confirm')} disabled={busy || !!blocked} title={blocked}>
-          <Check aria-hidden className="size-4" /> Hold to approve <Kbd>A</Kbd>
+          <Check aria-hidden className="size-4" /> Hold to approve {yes && <Kbd>{yes}</Kbd>}
         </HoldButton>
       ) : (
         <span className="inline-flex">
-          <Button look="primary" hotkey="A" busy={busy} disabled={!!blocked} title={blocked} onClick={onApprove} className="rounded-r-none">
+          <Button
+            look="primary"
+            hotkey={yes}
+            busy={busy}
+            disabled={!!blocked}
+            title={blocked}
+            onClick={onApprove}
+            className="rounded-r-none"
+          >
             {!busy && <Check aria-hidden className="size-4 max-md:hidden" />} Approve once
           </Button>
           <Menu
@@ -49,12 +60,17 @@ export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, 
       <Button look="danger" hotkey="D" disabled={busy} onClick={() => onOpen('deny')}>
         <X aria-hidden className="size-4 max-md:hidden" /> Deny
       </Button>
-      <Button hotkey="E" disabled={busy || !!noEdit} title={noEdit} onClick={() => onOpen('edit')}>
+      <Button hotkey="E" disabled={busy || !!noEdit} aria-describedby={noEdit && 'no-edit'} onClick={() => onOpen('edit')}>
         <Pencil aria-hidden className="size-4 max-md:hidden" /> Edit
       </Button>
       <Button look="quiet" hotkey="L" disabled={busy} onClick={onLater} className="ml-auto">
-        <Clock aria-hidden className="size-4" /> <span className="max-md:sr-only">Later</span>
+        <Clock aria-hidden className="size-4" /> <span className="max-md:sr-only">{isLater ? 'Bring back' : 'Later'}</span>
       </Button>
+      {noEdit && (
+        <p id="no-edit" className="w-full text-xs text-muted-fg">
+          {noEdit}
+        </p>
+      )}
     </div>
   )
 }

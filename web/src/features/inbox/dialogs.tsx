@@ -1,16 +1,18 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import type { Action, ApproveRequest, Invocation } from '@/api/types'
+import type { Action, ApproveRequest, Invocation, Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
+import { Field } from '@/components/field'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, Failed, Foreign, fieldClass } from '@/components/ui'
+import { callsIn, isAmount, NO_AMOUNT, NO_CALLS } from '@/lib/bounds'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { amounts, titleOf } from './model'
-import { approveMany, sessionQuery, totalQuery } from './queries'
+import { alwaysQuery, approveMany, sessionQuery } from './queries'
 
 type Common = { item: Invocation; onClose: () => void }
 type Sends = Common & { send: (request: ApproveRequest) => Promise<void> }
@@ -59,9 +61,9 @@ export function GrantDialog({ item, onClose, send }: Sends) {
   const { error, busy, run } = useSending()
   const summable = amounts(item.params)
   const sum = of === '' ? undefined : { of, max: max.trim(), per: time }
-  const isBadSum = sum !== undefined && !/^\d+(\.\d{1,6})?$/.test(sum.max)
-  const count = calls.trim() === '' ? null : Number(calls)
-  const isBad = count !== null && (!Number.isInteger(count) || count < 1)
+  const isBadSum = sum !== undefined && !isAmount(sum.max)
+  const count = callsIn(calls)
+  const isBad = count === undefined || isBadSum
   const whose = { session: 'this session', automation: 'this automation', org: 'everybody in the org' }[scope]
   return (
     <Dialog title="Approve, with a grant" onClose={onClose}>
@@ -71,73 +73,82 @@ export function GrantDialog({ item, onClose, send }: Sends) {
         )}
       >
         <div className="mt-3 grid gap-3 sm:grid-cols-3">
-          <label>
-            For
-            <select value={scope} onChange={event => setScope(event.target.value as typeof scope)} className={`${fieldClass} mt-1`}>
-              <option value="session">this session</option>
-              {session.data?.automation_id && <option value="automation">this automation</option>}
-              <option value="org">the org</option>
-            </select>
-          </label>
-          <label>
-            Calls
-            <input
-              inputMode="numeric"
-              value={calls}
-              onChange={event => setCalls(event.target.value)}
-              aria-invalid={isBad}
-              className={`${fieldClass} mt-1`}
-              placeholder="any number"
-            />
-          </label>
-          <label>
-            Until in
-            <select value={time} onChange={event => setTime(event.target.value)} className={`${fieldClass} mt-1`}>
-              {['30m', '2h', '8h', '24h', '7d'].map(each => (
-                <option key={each}>{each}</option>
-              ))}
-            </select>
-          </label>
+          <Field label="For">
+            {props => (
+              <select {...props} value={scope} onChange={event => setScope(event.target.value as typeof scope)} className={fieldClass}>
+                <option value="session">this session</option>
+                {session.data?.automation_id && <option value="automation">this automation</option>}
+                <option value="org">the org</option>
+              </select>
+            )}
+          </Field>
+          <Field label="Calls" told={count === undefined ? NO_CALLS : undefined}>
+            {props => (
+              <input
+                {...props}
+                inputMode="numeric"
+                value={calls}
+                onChange={event => setCalls(event.target.value)}
+                className={fieldClass}
+                placeholder="any number"
+              />
+            )}
+          </Field>
+          <Field label="Until in">
+            {props => (
+              <select {...props} value={time} onChange={event => setTime(event.target.value)} className={fieldClass}>
+                {['30m', '2h', '8h', '24h', '7d'].map(each => (
+                  <option key={each}>{each}</option>
+                ))}
+              </select>
+            )}
+          </Field>
         </div>
         {summable.length > 0 && (
           <div className="mt-3 grid gap-3 sm:grid-cols-3">
-            <label>
-              Adding up
-              <select value={of} onChange={event => setOf(event.target.value)} className={`${fieldClass} mt-1`}>
-                <option value="">nothing</option>
-                {summable.map(pointer => (
-                  <option key={pointer} value={pointer}>
-                    {line(pointer.slice(1))}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Field label="Adding up">
+              {props => (
+                <select {...props} value={of} onChange={event => setOf(event.target.value)} className={fieldClass}>
+                  <option value="">nothing</option>
+                  {summable.map(pointer => (
+                    <option key={pointer} value={pointer}>
+                      {line(pointer.slice(1))}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
             {of !== '' && (
-              <label className="sm:col-span-2">
-                To at most
-                <input
-                  inputMode="decimal"
-                  value={max}
-                  onChange={event => setMax(event.target.value)}
-                  aria-invalid={isBadSum}
-                  className={`${fieldClass} mt-1`}
-                  placeholder="such as 500 or 12.50"
-                />
-              </label>
+              <div className="sm:col-span-2">
+                <Field label="To at most" told={isBadSum ? NO_AMOUNT : undefined}>
+                  {props => (
+                    <input
+                      {...props}
+                      inputMode="decimal"
+                      value={max}
+                      onChange={event => setMax(event.target.value)}
+                      className={fieldClass}
+                      placeholder="such as 500 or 12.50"
+                    />
+                  )}
+                </Field>
+              </div>
             )}
           </div>
         )}
-        <p className="mt-3 rounded-md bg-muted p-3">
-          This call runs, and then {count === null ? 'any number of calls' : `the next ${counted(count, 'call')}`} of{' '}
-          <code>{item.action}</code> by {whose} run without asking, for {time}
-          {sum && !isBadSum && `, as long as ${line(of.slice(1))} adds up to at most ${sum.max}`}. A grant never overrules a denial.
-        </p>
+        {!isBad && (
+          <p className="mt-3 rounded-md bg-muted p-3">
+            This call runs, and then {count == null ? 'any number of calls' : `the next ${counted(count, 'call')}`} of{' '}
+            <code>{item.action}</code> by {whose} run without asking, for {time}
+            {sum && `, as long as ${line(of.slice(1))} adds up to at most ${sum.max}`}. A grant never overrules a denial.
+          </p>
+        )}
         {error && <Failed error={error} />}
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={!!busy} disabled={isBad || isBadSum}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={isBad}>
             Approve and grant
           </Button>
         </DialogFoot>
@@ -147,9 +158,9 @@ export function GrantDialog({ item, onClose, send }: Sends) {
 }
 
 export function AlwaysDialog({ item, onClose, send }: Sends) {
-  const total = useQuery(totalQuery(item.action))
   const session = useQuery(sessionQuery(item.session_id))
-  const automation = session.data?.automation_id
+  const automation = session.data?.automation_id ?? null
+  const tried = useQuery({ ...alwaysQuery(item.action, automation), enabled: !!session.data })
   const { error, busy, run } = useSending()
   return (
     <Dialog title="Always allow" onClose={onClose}>
@@ -158,9 +169,7 @@ export function AlwaysDialog({ item, onClose, send }: Sends) {
         {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
       </pre>
       <p className="mt-2">
-        {total.data === undefined
-          ? '…'
-          : `It would have matched all ${counted(total.data, 'call')} of this action so far, whatever their params.`}
+        {tried.error ? 'What it would have done to earlier calls is not known.' : tried.data ? wouldHave(tried.data) : '…'}
       </p>
       <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
       <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
@@ -176,6 +185,11 @@ export function AlwaysDialog({ item, onClose, send }: Sends) {
     </Dialog>
   )
 }
+
+const wouldHave = ({ changes, replayed, truncated }: Schemas['WhatIfResponse']): string =>
+  `Of ${truncated ? 'the newest ' : ''}${counted(replayed, 'call')} in the last 7 days, it would have let ${
+    changes.filter(change => change.after === 'runs').length
+  } run without asking, whatever their params.`
 
 export function EditDialog({
   item,

@@ -54,7 +54,17 @@ function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
 }
 
 /** A request that does something: what is only asked about a call is none. */
-const isSent = ({ method, path }: { method: string; path: string }) => method === 'POST' && path !== '/api/v1/explain'
+const isSent = ({ method, path }: { method: string; path: string }) =>
+  method === 'POST' && !['/api/v1/explain', '/api/v1/policies/what-if'].includes(path)
+
+/** What the beginning of the stream makes old was read again: from now on only events tell. */
+async function listens(server: ReturnType<typeof serve>, id: string): Promise<void> {
+  const reads = () => server.asked.filter(({ path }) => path === `/api/v1/invocations/${id}`).length
+  await screen.findByText('live')
+  const before = reads()
+  server.event('invocation.held', id, 4)
+  await waitFor(() => expect(reads()).toBeGreaterThan(before))
+}
 
 const rows = () => within(screen.getByRole('list', { name: 'Calls' })).getAllByRole('listitem')
 
@@ -160,6 +170,136 @@ test('what is decided elsewhere turns grey, and what arrives waits behind a butt
   await waitFor(() => expect(rows()).toHaveLength(1))
 })
 
+test('what a rule voids turns grey, and a kill switch stops the clock, though no event names the call', async () => {
+  let switches: unknown[] = []
+  const { server, known } = open([call('inv_a')], { 'GET /api/v1/kill-switches': () => ({ items: switches, next: null }) })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  known.set('inv_a', call('inv_a', { expires_at: null, clock_stopped: true }))
+  switches = [{ scope: 'org' }]
+  server.event('switch.on', 'org', 5)
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('its time is stopped'))
+  expect(await screen.findByText(/A kill switch is on: org\. Nothing there runs\./)).toBeTruthy()
+  expect(document.title).toBe('(1) Inbox · Countersign')
+  known.set('inv_a', call('inv_a', { void: { code: 'policy_mismatch', message: 'its rules changed' } }))
+  server.event('space.changed', 'spc_1', 6)
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Void: its rules changed'))
+  expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
+  await waitFor(() => expect(document.title).toBe('Inbox · Countersign'))
+})
+
+test('what was put off comes back by itself, also after it was cleared away', async () => {
+  const { user } = open([call('inv_a')], {
+    'POST /api/v1/invocations/inv_a/snooze': () => ({ id: 'inv_a', until: new Date(Date.now() + 500).toISOString() }),
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('l')
+  await screen.findByText('Put off for 30 minutes. Nothing is decided.')
+  await user.keyboard('n')
+  await waitFor(() => expect(document.title).toBe('(1) Inbox · Countersign'))
+  await waitFor(() => expect(rows()).toHaveLength(1))
+})
+
+test('what was put off is brought back from its tab', async () => {
+  const item = call('inv_a')
+  let isPutOff = true
+  const { server, user } = open([item], {
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('status=pending') && !(isPutOff && path.includes('awake=true')) ? [item] : [],
+      next: null,
+    }),
+    'POST /api/v1/invocations/inv_a/snooze': () => {
+      isPutOff = false
+      return { id: 'inv_a', until: soon(0) }
+    },
+  })
+  await user.click(await screen.findByRole('button', { name: 'Later' }))
+  await user.click(await screen.findByRole('button', { name: 'Bring back' }))
+  expect(await screen.findByText('Nothing was put off')).toBeTruthy()
+  await waitFor(() => expect(document.title).toBe('(1) Inbox · Countersign'))
+  expect(server.asked.find(isSent)?.body).toEqual({ for: '0s' })
+})
+
+test('a call that is closed stays closed, whatever arrives, until a person opens one', async () => {
+  const other = call('inv_b', { expires_at: soon(1) })
+  const { server, known, user } = open([call('inv_a'), other])
+  known.delete('inv_b')
+  await screen.findByText('+ would create')
+  await user.keyboard('{Escape}')
+  await screen.findByText('Nothing is selected')
+  known.set('inv_b', other)
+  server.event('invocation.held', 'inv_b', 5)
+  await screen.findByRole('button', { name: '1 new' })
+  await user.keyboard('n')
+  await waitFor(() => expect(rows()).toHaveLength(2))
+  expect(screen.queryByRole('article')).toBeNull()
+  await user.keyboard('j')
+  expect(await screen.findByRole('article')).toBeTruthy()
+})
+
+test('with a selection, A is about all of it and not about the open one', async () => {
+  const { server, user } = open([call('inv_a'), call('inv_b', { expires_at: soon(9) }), call('inv_c', { expires_at: soon(20) })])
+  const isAt = (row: number) => waitFor(() => expect(rows()[row]?.querySelector('[aria-current]')).toBeTruthy())
+  await screen.findByText('+ would create')
+  await user.keyboard('x')
+  await screen.findByText('1 call selected')
+  await user.keyboard('j')
+  await isAt(1)
+  await user.keyboard('{Shift>}x{/Shift}')
+  await screen.findByText('2 calls selected')
+  await user.keyboard('a')
+  expect((await screen.findByRole('dialog')).textContent).toContain('Approve 2 calls, each once')
+  expect(server.asked.some(isSent)).toBe(false)
+})
+
+test('“always allow” counts what its rule would have let run: of its automation alone, where it is for one', async () => {
+  const { server, user } = open([call('inv_a')], {
+    [`GET /api/v1/sessions/${base.session_id}`]: () => ({ id: base.session_id, title: 'Morning note', automation_id: 'aut_1' }),
+    'POST /api/v1/policies/what-if': () => ({
+      replayed: 12,
+      skipped: 0,
+      truncated: false,
+      changes: [{ after: 'runs' }, { after: 'runs' }, { after: 'asks' }],
+    }),
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('{Shift>}a{/Shift}')
+  const dialog = await screen.findByRole('dialog')
+  await waitFor(() => expect(dialog.textContent).toContain('Of 12 calls in the last 7 days, it would have let 2 run without asking'))
+  expect(dialog.textContent).toContain('automation aut_1: files.write_text → allow')
+  const asked = server.asked.filter(({ path }) => path === '/api/v1/policies/what-if').map(each => each.body)
+  expect(asked).toEqual([{ policies: null, modes: [{ action: 'files.write_text', mode: 'allow', automation: 'aut_1' }], last: '7d' }])
+})
+
+test('a number of a grant that is none is refused in words, and nothing is promised', async () => {
+  const { user } = open([call('inv_a', { params: { amount: 5 } })])
+  await screen.findByText('+ would create')
+  await user.keyboard('g')
+  const dialog = await screen.findByRole('dialog')
+  const says = (words: string) => expect(within(dialog).getByRole('alert').textContent).toBe(words)
+  const isOffered = () => [
+    dialog.textContent?.includes('run without asking'),
+    !within(dialog).getByRole('button', { name: 'Approve and grant' }).hasAttribute('disabled'),
+  ]
+  const calls = within(dialog).getByRole('textbox', { name: 'Calls' })
+  await user.clear(calls)
+  await user.type(calls, 'many')
+  says('A whole number from 1 up, or nothing for any number of calls.')
+  expect(isOffered()).toEqual([false, false])
+  await user.clear(calls)
+  expect(isOffered()).toEqual([true, true])
+  await user.selectOptions(within(dialog).getByLabelText('Adding up'), '/amount')
+  await user.type(within(dialog).getByLabelText('To at most'), '1,5')
+  says('A number above 0 such as 500 or 12.50, with six decimals at most.')
+  expect(isOffered()).toEqual([false, false])
+})
+
+test('why a call cannot be edited is written beside the buttons', async () => {
+  open([call('inv_a', { params: { text: 'Bearer [redacted]' } })])
+  expect(await screen.findByText('The params are not shown whole, so they cannot be edited here.')).toBeTruthy()
+  expect(screen.getByRole('button', { name: 'Edit' })).toHaveProperty('disabled', true)
+})
+
 test('a late answer is told in a sentence', async () => {
   const problem = {
     code: 'rejected',
@@ -235,6 +375,8 @@ test('of 2,000 calls only those on the screen exist', async () => {
   await waitFor(() => expect(document.title).toBe('(2000) Inbox · Countersign'))
   expect(rows().length).toBeGreaterThan(5)
   expect(rows().length).toBeLessThan(40)
+  // What is not there is counted all the same.
+  expect(['aria-posinset', 'aria-setsize'].map(name => rows()[0]?.getAttribute(name))).toEqual(['1', '2000'])
 })
 
 test('whoever may not answer is told so, and nothing is looked up for them', async () => {

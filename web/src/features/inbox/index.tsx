@@ -46,12 +46,15 @@ export function Inbox() {
   const select = (id: string | undefined) =>
     void navigate({ search: old => ({ ...old, call: id }), replace: call !== undefined && id !== undefined })
 
-  useOpenFirst(!!call, items[0]?.id, id => void navigate({ search: old => ({ ...old, call: id }), replace: true }))
+  useOpenFirst(!!call, items[0]?.id, id => void navigate({ search: old => ({ ...old, call: id }), replace: true }), tab)
 
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
   const lastMarked = useRef<string>(undefined)
-  const mark = (id: string, to?: string) => {
-    const ids = to ? range(shelf.shown, to, id) : [id]
+  const mayMark = tab === 'pending' && shelf.shown.length > 1
+  const mark = (id: string | undefined, to?: string) => {
+    if (!mayMark || !id) return
+    const rows = items.map(item => item.id)
+    const ids = to ? range(rows, to, id) : [id]
     setMarked(old => {
       const next = new Set(old)
       for (const each of ids) to || !next.has(each) ? next.add(each) : next.delete(each)
@@ -59,8 +62,8 @@ export function Inbox() {
     })
     lastMarked.current = id
   }
-  const chosen = [...marked].flatMap(id => shelf.known.get(id) ?? []).filter(item => isOpen(item, now))
-  const open = items.filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id))
+  const isAsking = (item: Invocation) => isOpen(item, now) && !shelf.snoozed.has(item.id)
+  const chosen = [...marked].flatMap(id => shelf.known.get(id) ?? []).filter(isAsking)
   const like = shelf.known.get(lastMarked.current ?? '')
   const [bulk, setBulk] = useState<readonly Invocation[]>()
 
@@ -74,8 +77,9 @@ export function Inbox() {
     k: () => move(-1),
     '/': () => filter.current?.focus(),
     escape: () => (marked.size ? setMarked(new Set()) : select(undefined)),
-    x: () => call && mark(call),
-    'Shift+x': () => call && mark(call, lastMarked.current ?? call),
+    x: () => mark(call),
+    'Shift+x': () => mark(call, lastMarked.current ?? call),
+    ...(marked.size > 0 && { a: () => chosen.length > 0 && setBulk(chosen) }),
     n: () => dispatch({ kind: 'revealed' }),
   })
 
@@ -133,7 +137,7 @@ export function Inbox() {
             snoozed={shelf.snoozed}
             onSelect={select}
             onMove={move}
-            onMark={tab === 'pending' && shelf.shown.length > 1 ? id => mark(id) : undefined}
+            onMark={mayMark ? id => mark(id) : undefined}
           />
         ) : (
           !error &&
@@ -148,14 +152,14 @@ export function Inbox() {
               look="quiet"
               disabled={!like}
               title="Those that ask for the same action with the same params"
-              onClick={() => like && setMarked(new Set([...marked, ...alike(open, like)]))}
+              onClick={() => like && setMarked(new Set([...marked, ...alike(items.filter(isAsking), like)]))}
             >
               All alike
             </Button>
             <Button look="quiet" onClick={() => setMarked(new Set())}>
               Clear
             </Button>
-            <Button look="primary" disabled={chosen.length === 0} onClick={() => setBulk(chosen)}>
+            <Button look="primary" hotkey="A" disabled={chosen.length === 0} onClick={() => setBulk(chosen)}>
               Approve each once…
             </Button>
           </div>
@@ -163,7 +167,15 @@ export function Inbox() {
       </section>
       <section aria-label="The selected call" className={cx('min-w-0 flex-1', !call && 'max-md:hidden')}>
         {call ? (
-          <Answer key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
+          <Answer
+            key={call}
+            id={call}
+            isToSettle={tab === 'attention'}
+            isPutOff={tab === 'snoozed' && items.some(item => item.id === call)}
+            isOneOfMany={marked.size > 0}
+            denials={denials}
+            onBack={() => select(undefined)}
+          />
         ) : (
           <Empty title="Nothing is selected">{items.length > 0 ? 'J and K move through the list.' : undefined}</Empty>
         )}
@@ -266,6 +278,10 @@ function NothingWaits() {
       <Copy text="countersign connect claude-code --write" className="mt-3" />
       <p className="mt-3">To see first what happens then, in five minutes, on a server of its own:</p>
       <Copy text="countersign demo" className="mt-3" />
+      <p className="mt-3">
+        or, after <code>make run</code>, in its folder:
+      </p>
+      <Copy text="target/debug/countersign demo" className="mt-3" />
       {mayTry && (
         <p className="mt-4">
           <Button busy={!!busy} onClick={() => void test()}>

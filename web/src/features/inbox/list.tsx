@@ -51,7 +51,13 @@ export function List({ items, selected, marked, snoozed, onSelect, onMark, onMov
           const item = items[row.index]
           if (!item) return null
           return (
-            <li key={row.key} className="absolute inset-x-0 top-0" style={{ height: row.size, transform: `translateY(${row.start}px)` }}>
+            <li
+              key={row.key}
+              aria-setsize={items.length}
+              aria-posinset={row.index + 1}
+              className="absolute inset-x-0 top-0"
+              style={{ height: row.size, transform: `translateY(${row.start}px)` }}
+            >
               <Row
                 item={item}
                 isSelected={item.id === selected}

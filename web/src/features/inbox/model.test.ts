@@ -60,6 +60,15 @@ test('what arrives in an empty inbox is shown, and what ended elsewhere is not n
   expect(titled.known.get('inv_a')).toMatchObject({ status: 'expired', session_title: 'night' })
 })
 
+test('a list that was read before an answer does not take it back', () => {
+  const shelf = after(
+    { kind: 'listed', items: [call('inv_a'), call('inv_b')] },
+    { kind: 'changed', item: call('inv_a', { status: 'denied' }) },
+  )
+  const later = step(shelf, { kind: 'listed', items: [call('inv_a'), call('inv_b', { clock_stopped: true })] })
+  expect([later.known.get('inv_a')?.status, later.known.get('inv_b')?.clock_stopped]).toEqual(['denied', true])
+})
+
 test('2,000 calls are taken in at once', () => {
   const items = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
   expect(after({ kind: 'listed', items }).shown).toHaveLength(2_000)

@@ -28,7 +28,8 @@ export function step(shelf: Shelf, next: Step): Shelf {
   switch (next.kind) {
     case 'listed': {
       const known = new Map(shelf.known)
-      for (const item of next.items) known.set(item.id, item)
+      // A call is pending once: a list that says so of one that was answered is older than the answer.
+      for (const item of next.items) if ((known.get(item.id)?.status ?? 'pending') === 'pending') known.set(item.id, item)
       // Nothing is looked at yet, so nothing can jump.
       if (shelf.shown.length === 0) return { ...shelf, known, shown: ordered(next.items), waiting: [] }
       const fresh = next.items.filter(item => !shelf.known.has(item.id)).map(item => item.id)

@@ -8,7 +8,13 @@ import { everyPage } from '@/lib/pages'
 export const pending = (): Promise<Invocation[]> =>
   everyPage(after => body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', awake: true, limit: 100, after } } })))
 
-export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
+export const pendingQuery = queryOptions({
+  queryKey: ['pending'],
+  queryFn: pending,
+  staleTime: Number.POSITIVE_INFINITY,
+  // What this person put off elsewhere comes back by itself, and no event tells of it.
+  refetchInterval: 60_000,
+})
 
 /** When a person last decided something; undefined if nobody has. */
 export const lastDecisionQuery = queryOptions({
@@ -64,10 +70,13 @@ export const beforeQuery = (item: Invocation) =>
     },
   })
 
-export const totalQuery = (action: string) =>
+/** What the rule that always allows an action would have done to recorded calls. */
+export const alwaysQuery = (action: string, automation: string | null) =>
   queryOptions({
-    queryKey: ['total', action],
-    queryFn: async () => (await body(api.GET('/api/v1/invocations', { params: { query: { action, count: true, limit: 1 } } }))).total ?? 0,
+    queryKey: ['rules', 'what-if', 'always', action, automation],
+    queryFn: () =>
+      body(api.POST('/api/v1/policies/what-if', { body: { policies: null, modes: [{ action, mode: 'allow', automation }], last: '7d' } })),
+    retry: false,
   })
 
 export const sessionQuery = (session: string) =>

@@ -2,13 +2,17 @@
 import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
 import { createContext, type Dispatch, type ReactNode, useCallback, useContext, useEffect, useMemo, useReducer, useRef } from 'react'
 import type { Invocation } from '@/api/types'
+import { serverNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
+import { useSoon } from '@/lib/soon'
 import { EMPTY, type Shelf, type Step, step } from './model'
 import { pendingQuery, readInvocation } from './queries'
 
 /** More changes at once than this are read as a list. */
 const SINGLE_MAX = 10
 const GATHER_MS = 150
+/** No event names the calls that a change of the rules voids, or whose clock a kill switch stops. */
+const RULES = /^(mode|policy|action|switch|source|space|crossing|consent|user|connection)\./
 
 type Kept = {
   shelf: Shelf
@@ -18,6 +22,8 @@ type Kept = {
   changed: (item: Invocation) => void
   /** Reads one call anew. */
   refresh: (id: string) => Promise<void>
+  /** What was put off is back. */
+  woken: (id: string) => void
 }
 
 const Context = createContext<Kept | undefined>(undefined)
@@ -52,25 +58,41 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
     dispatch({ kind: 'listed', items: listed.data })
   }, [listed.data, refresh])
 
-  const gathered = useRef(new Set<string>())
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  useOrgEvents(event => {
-    if (event === 'reset') gathered.current.add('*')
-    else if (event.type.startsWith('invocation.')) gathered.current.add(event.subject)
-    else if (/^(mode|policy|action|switch|source)\./.test(event.type)) gathered.current.add('rules')
-    else return
-    clearTimeout(timer.current)
-    timer.current = setTimeout(() => {
-      const told = gathered.current
-      gathered.current = new Set()
-      // What is shown of a pending call may no longer hold.
-      if (told.delete('rules')) for (const key of ['foresight', 'actions']) void client.invalidateQueries({ queryKey: [key] })
-      if (told.has('*') || told.size > SINGLE_MAX) void client.invalidateQueries({ queryKey: ['pending'] })
-      else for (const id of told) void refresh(id).catch(() => {})
+  const woken = useCallback(
+    (id: string) => {
+      dispatch({ kind: 'woken', id })
+      void refresh(id).catch(() => {})
       void client.invalidateQueries({ queryKey: ['listed'] })
-    }, GATHER_MS)
+    },
+    [client, refresh],
+  )
+  // What was put off comes back by itself.
+  useEffect(() => {
+    const timers = [...shelf.snoozed].map(([id, until]) => setTimeout(() => woken(id), Date.parse(until) - serverNow()))
+    return () => {
+      for (const timer of timers) clearTimeout(timer)
+    }
+  }, [shelf.snoozed, woken])
+
+  const gathered = useRef(new Set<string>())
+  const soon = useSoon(async () => {
+    const told = gathered.current
+    gathered.current = new Set()
+    const old = ['listed']
+    if (told.delete('rules')) old.push('pending', 'invocation', 'foresight', 'actions', 'switches')
+    else if (told.size > SINGLE_MAX) old.push('pending')
+    await Promise.all([
+      ...old.map(key => client.invalidateQueries({ queryKey: [key] })),
+      ...(told.size > SINGLE_MAX ? [] : [...told].map(id => refresh(id).catch(() => {}))),
+    ])
+  }, GATHER_MS)
+  useOrgEvents(event => {
+    if (event === 'reset' || RULES.test(event.type)) gathered.current.add('rules')
+    else if (event.type.startsWith('invocation.')) gathered.current.add(event.subject)
+    else return
+    soon()
   })
-  const value = useMemo(() => ({ shelf, dispatch, listed, changed, refresh }), [shelf, listed, changed, refresh])
+  const value = useMemo(() => ({ shelf, dispatch, listed, changed, refresh, woken }), [shelf, listed, changed, refresh, woken])
   return <Context value={value}>{children}</Context>
 }
 

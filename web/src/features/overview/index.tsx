@@ -1,7 +1,7 @@
 // The overview: what waits, what agents did lately, and what is left to set up.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useRef } from 'react'
+import type { ReactNode } from 'react'
 import type { ApiError } from '@/api/client'
 import { PageHead, Tabs } from '@/components/page-head'
 import { Empty, Failed, Foreign, Loading, When } from '@/components/ui'
@@ -10,6 +10,7 @@ import { useShelf } from '@/features/inbox/shelf'
 import { serverNow, useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds, span } from '@/lib/format'
+import { useSoon } from '@/lib/soon'
 import { deadCountQuery, driftedQuery } from '@/lib/waiting'
 import { Chart, Columns, Legend, type Series, Share, TimeBars } from './charts'
 import { buckets, type Call, DECISIONS, decisionOf, FAILURES, lengthOf, topActions, totals, waits } from './model'
@@ -28,18 +29,15 @@ export function Overview() {
   const client = useQueryClient()
   const read = useQuery(callsQuery(range))
   const status = useQuery(statusQuery)
-  const soon = useRef<ReturnType<typeof setTimeout>>(undefined)
-  useOrgEvents(() => {
-    // Many events in a moment are one look; what had to be read in several pages is read again less often.
-    soon.current ??= setTimeout(
-      () => {
-        soon.current = undefined
-        for (const query of [statusQuery, callsQuery(range), deadCountQuery])
-          void client.invalidateQueries({ queryKey: [...query.queryKey] })
-      },
-      read.data && read.data.calls.length > 100 ? 12 * COUNT_MS : COUNT_MS,
-    )
-  })
+  const soon = useSoon(
+    () =>
+      Promise.all(
+        [statusQuery, callsQuery(range), deadCountQuery].map(query => client.invalidateQueries({ queryKey: [...query.queryKey] })),
+      ),
+    // What had to be read in several pages is read again less often.
+    read.data && read.data.calls.length > 100 ? 12 * COUNT_MS : COUNT_MS,
+  )
+  useOrgEvents(soon)
   const calls = read.data?.calls
   return (
     <div className="flex h-full flex-col">

@@ -30,11 +30,3 @@ export const callsQuery = (range: Range) =>
   })
 
 export const statusQuery = queryOptions({ queryKey: ['status'], queryFn: () => body(api.GET('/api/v1/status')), staleTime: 2_000 })
-
-const page = { params: { query: { limit: 100 } } }
-export const sessionsQuery = queryOptions({ queryKey: ['sessions'], queryFn: () => body(api.GET('/api/v1/sessions', page)), retry: false })
-export const sourcesQuery = queryOptions({
-  queryKey: ['added-sources'],
-  queryFn: () => body(api.GET('/api/v1/sources', page)),
-  retry: false,
-})

@@ -1,15 +1,16 @@
 // The first steps after the first start, until they are done or dismissed.
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { CircleCheck, CircleDashed } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { Button, Copy, cx } from '@/components/ui'
-import { usersQuery } from '@/features/settings/queries'
+import { sourcesQuery } from '@/features/sources/queries'
 import { meQuery } from '@/lib/me'
 import { useNotifications } from '@/lib/notice'
+import { sessionsQuery } from '@/lib/sessions'
+import { usersQuery } from '@/lib/users'
 import { channelsQuery } from '@/lib/waiting'
 import { type Call, type StepName, stepsDone } from './model'
-import { sessionsQuery, sourcesQuery } from './queries'
 
 const KEY = 'first-steps'
 const linkClass = 'font-medium text-primary underline'
@@ -18,7 +19,7 @@ export function FirstSteps({ calls }: { calls: readonly Call[] }) {
   const [isDismissed, setDismissed] = useState(() => localStorage.getItem(KEY) === 'dismissed')
   const me = useQuery(meQuery).data
   const [sessions, sources, users, channels] = [
-    useQuery(sessionsQuery),
+    useInfiniteQuery(sessionsQuery),
     useQuery(sourcesQuery),
     useQuery(usersQuery),
     useQuery(channelsQuery),
@@ -29,8 +30,8 @@ export function FirstSteps({ calls }: { calls: readonly Call[] }) {
   if (isDismissed || !isKnown || !me.permissions.includes('manage_policy')) return null
   const done = stepsDone({
     calls,
-    sessions: sessions.data?.items ?? [],
-    sources: sources.data?.items ?? [],
+    sessions: sessions.data?.pages.flatMap(page => page.items) ?? [],
+    sources: sources.data ?? [],
     users: users.data ?? [],
     channels: channels.data ?? [],
     me: me.principal,

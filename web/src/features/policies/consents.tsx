@@ -1,7 +1,7 @@
 // Consents: what people allow to be done with their data, in their own name.
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
@@ -9,9 +9,11 @@ import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/c
 import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { meQuery } from '@/lib/me'
+import { spacesQuery } from '@/lib/spaces'
+import { usersQuery } from '@/lib/users'
 import { quoted } from './model'
 import { Asked, Labelled, More, Select, SpaceSelect, TabHead } from './parts'
-import { changed, consentsQuery, giveConsent, spacesQuery, usersQuery, withdrawConsent } from './queries'
+import { changed, consentsQuery, giveConsent, withdrawConsent } from './queries'
 
 const route = getRouteApi('/policies/consents')
 const STATES: Record<Schemas['ConsentState'], { word: string; tone: string }> = {
@@ -21,12 +23,19 @@ const STATES: Record<Schemas['ConsentState'], { word: string; tone: string }> = 
 }
 
 export function Consents() {
-  const { state } = route.useSearch()
+  const { state, consent: chosen } = route.useSearch()
   const navigate = useNavigate({ from: '/policies/consents' })
   const consents = useInfiniteQuery(consentsQuery)
   const me = useQuery(meQuery)
   const isPerson = me.data?.principal.startsWith('user:')
-  const items = (consents.data?.pages.flatMap(page => page.items) ?? []).filter(each => !state || each.state === state)
+  const items = (consents.data?.pages.flatMap(page => page.items) ?? []).filter(
+    each => (!state || each.state === state) && (!chosen || each.id === chosen),
+  )
+  const isFurther = !!chosen && items.length === 0 && consents.hasNextPage && !consents.isFetching && !consents.error
+  // The server lists them by pages: the chosen one may be on a later one.
+  useEffect(() => {
+    if (isFurther) void consents.fetchNextPage()
+  }, [isFurther, consents.fetchNextPage])
   const [isGiving, setGiving] = useState(false)
   return (
     <>
@@ -45,7 +54,8 @@ export function Consents() {
       >
         A person’s permission to use their data for a purpose. Nobody gives another’s. A call that needs one is decided by the gate consent.
       </TabHead>
-      <div className="pb-3">
+      <div className="flex flex-wrap gap-2 pb-3">
+        {chosen && items.length > 0 && <Button onClick={() => void navigate({ search: {} })}>Show all</Button>}
         <Select
           label="State"
           value={state ?? ''}
@@ -56,10 +66,16 @@ export function Consents() {
       </div>
       <Asked query={consents} />
       {consents.isPending && <Loading />}
-      {consents.data && items.length === 0 && (
-        <Empty title={state ? `No consent is ${state}` : 'Nobody has given a consent'}>
-          It is needed where a policy or an action asks for it:
-          <Copy text="countersign consent give files.write_text --expires 30d" className="mt-2" />
+      {consents.data && items.length === 0 && !(chosen && consents.hasNextPage) && (
+        <Empty title={chosen ? 'There is no such consent' : state ? `No consent is ${state}` : 'Nobody has given a consent'}>
+          {chosen || state ? (
+            <Button onClick={() => void navigate({ search: {} })}>Show all</Button>
+          ) : (
+            <>
+              It is needed where a policy or an action asks for it:
+              <Copy text="countersign consent give files.write_text --expires 30d" className="mt-2" />
+            </>
+          )}
         </Empty>
       )}
       <ul aria-label="Consents" className="divide-y rounded-md border bg-panel empty:hidden">
@@ -87,7 +103,9 @@ function Row({ consent, isOwn }: { consent: Schemas['ConsentView']; isOwn: boole
     <div className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 md:grid-cols-[1fr_14rem_8rem_7rem]">
       <div className="min-w-0">
         <p className="font-mono text-[13px] font-medium">
-          <Foreign text={consent.purpose} />
+          <Link to="/policies/consents" search={{ consent: consent.id }} className="hover:underline">
+            <Foreign text={consent.purpose} />
+          </Link>
         </p>
         <p className="text-xs text-muted-fg">
           by <Foreign text={who} />

@@ -3,8 +3,10 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
+import { Field } from '@/components/field'
 import { Button, Copy, cx, Failed, fieldClass } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
+import { callsIn, isAmount, NO_AMOUNT, NO_CALLS, NO_PARAM } from '@/lib/bounds'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { giveCommand } from './model'
@@ -18,12 +20,6 @@ type Props = {
   start?: Schemas['NewGrantRequest']
   onClose: () => void
   onGiven: (grant: Schemas['GrantView']) => void
-}
-
-const whole = (text: string): number | null | undefined => {
-  if (text.trim() === '') return null
-  const count = Number(text)
-  return Number.isInteger(count) && count > 0 ? count : undefined
 }
 
 export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) {
@@ -42,12 +38,16 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
   const [reason, setReason] = useState(start?.reason ?? '')
   const { error, busy, run } = useSending()
 
-  const callsMax = whole(calls)
+  const callsMax = callsIn(calls)
   const hasSum = sum.max.trim() !== '' || sum.of.trim() !== ''
+  const isBadSum = hasSum && !isAmount(sum.max)
+  const isBadOf = hasSum && !sum.of.trim().startsWith('/')
   const schema = conditionOf(condition)
   const isBad =
     !covers.trim() ||
     callsMax === undefined ||
+    isBadSum ||
+    isBadOf ||
     schema === 'bad' ||
     (scope === 'session' && !session) ||
     (scope === 'automation' && !automation)
@@ -122,16 +122,18 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
             </Labelled>
           )}
           <SpaceSelect value={space} onChange={setSpace} />
-          <Labelled label="Calls">
-            <input
-              inputMode="numeric"
-              value={calls}
-              onChange={event => setCalls(event.target.value)}
-              aria-invalid={callsMax === undefined}
-              placeholder="any number"
-              className={fieldClass}
-            />
-          </Labelled>
+          <Field label="Calls" told={callsMax === undefined ? NO_CALLS : undefined}>
+            {props => (
+              <input
+                {...props}
+                inputMode="numeric"
+                value={calls}
+                onChange={event => setCalls(event.target.value)}
+                placeholder="any number"
+                className={fieldClass}
+              />
+            )}
+          </Field>
           <Labelled label="Ends in">
             <Select
               label="Ends in"
@@ -144,23 +146,29 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
         <details>
           <summary className="cursor-pointer text-primary">A sum, and a condition on the params</summary>
           <div className="mt-2 grid gap-3 sm:grid-cols-3">
-            <Labelled label="Sum at most">
-              <input
-                value={sum.max}
-                onChange={event => setSum({ ...sum, max: event.target.value })}
-                placeholder="500"
-                inputMode="decimal"
-                className={fieldClass}
-              />
-            </Labelled>
-            <Labelled label="Of the param">
-              <input
-                value={sum.of}
-                onChange={event => setSum({ ...sum, of: event.target.value })}
-                placeholder="/amount"
-                className={cx(fieldClass, 'font-mono')}
-              />
-            </Labelled>
+            <Field label="Sum at most" told={isBadSum ? NO_AMOUNT : undefined}>
+              {props => (
+                <input
+                  {...props}
+                  value={sum.max}
+                  onChange={event => setSum({ ...sum, max: event.target.value })}
+                  placeholder="500"
+                  inputMode="decimal"
+                  className={fieldClass}
+                />
+              )}
+            </Field>
+            <Field label="Of the param" told={isBadOf ? NO_PARAM : undefined}>
+              {props => (
+                <input
+                  {...props}
+                  value={sum.of}
+                  onChange={event => setSum({ ...sum, of: event.target.value })}
+                  placeholder="/amount"
+                  className={cx(fieldClass, 'font-mono')}
+                />
+              )}
+            </Field>
             <Labelled label="In any">
               <Select
                 label="In any"
@@ -190,15 +198,17 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
         <Labelled label="Why">
           <input value={reason} onChange={event => setReason(event.target.value)} placeholder="optional" className={fieldClass} />
         </Labelled>
-        <p className="foreign rounded-md bg-muted p-3">
-          {callsMax == null ? 'Any number of calls' : `The next ${counted(callsMax, 'call')}`} of <code>{covers.trim() || '…'}</code> by{' '}
-          {whose} run without asking, for {expires}
-          {hasSum && `, as long as ${sum.of || '…'} adds up to at most ${sum.max || '…'} in any ${sum.per}`}. A grant never overrules a
-          denial.
-        </p>
+        {!isBad && (
+          <p className="foreign rounded-md bg-muted p-3">
+            {callsMax == null ? 'Any number of calls' : `The next ${counted(callsMax, 'call')}`} of <code>{grant.covers}</code> by {whose}{' '}
+            run without asking, for {expires}
+            {grant.sum_max && `, as long as ${grant.sum_max.of} adds up to at most ${grant.sum_max.max} in any ${sum.per}`}. A grant never
+            overrules a denial.
+          </p>
+        )}
         {error && <Failed error={error} />}
         <DialogFoot>
-          <Copy text={giveCommand(grant)} className="mr-auto max-w-full sm:max-w-80" />
+          {!isBad && <Copy text={giveCommand(grant)} className="mr-auto max-w-full sm:max-w-80" />}
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>

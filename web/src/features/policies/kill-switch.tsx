@@ -10,9 +10,10 @@ import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { spacesQuery } from '@/lib/spaces'
 import { quoted, scopeOf } from './model'
 import { Asked, Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
-import { changed, spacesQuery, switchesQuery, switchOff, switchOn } from './queries'
+import { changed, switchesQuery, switchOff, switchOn } from './queries'
 import { useSessions } from './use-sessions'
 
 const route = getRouteApi('/policies/kill-switch')

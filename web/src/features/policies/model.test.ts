@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Schemas } from '@/api/types'
-import { budgetsOf, giveCommand, kindOf, modesIn, modesText, offsetOf, quoted, ruleText, scopeOf, setOf, steady } from './model'
+import { budgetsOf, giveCommand, kindOf, modesIn, modesText, offsetOf, ruleText, scopeOf, setOf, steady } from './model'
 
 test('an error leads to its set and to its place in the text', () => {
   expect(setOf({ pointer: '/abac', message: '' })).toBe('abac')
@@ -57,8 +57,6 @@ test('rows stay, what comes above waits, and what comes below is added', () => {
 })
 
 test('a command can be pasted into a shell', () => {
-  expect(quoted('files.write_text')).toBe('files.write_text')
-  expect(quoted("it's $HOME")).toBe("'it'\\''s $HOME'")
   expect(
     giveCommand({
       covers: 'files.*',

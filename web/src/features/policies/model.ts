@@ -1,6 +1,8 @@
 // What the pages of the rules say in words, and how their lists stand. Pure.
 import type { Mode, Schemas } from '@/api/types'
-import { span } from '@/lib/format'
+import { quoted, span } from '@/lib/format'
+
+export { quoted }
 
 export type PolicySet = keyof Schemas['PoliciesFile']
 export const SETS: readonly { set: PolicySet; rules: string }[] = [
@@ -96,9 +98,6 @@ export function steady(shown: readonly string[] | undefined, listed: readonly st
   const below = listed.filter((id, at) => !known.has(id) && isBelow(at))
   return { rows: [...shown, ...below], fresh: listed.filter((id, at) => !known.has(id) && !isBelow(at)).length }
 }
-
-/** A word for the shell: quoted only if it must be. */
-export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
 
 /** The command that gives the same grant. */
 export function giveCommand(grant: Schemas['NewGrantRequest']): string {

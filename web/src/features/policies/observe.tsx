@@ -10,10 +10,11 @@ import { Button, Copy, Empty, Foreign, Loading, Section, When } from '@/componen
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { spacesQuery } from '@/lib/spaces'
 import { GiveDialog } from './give-grant'
 import { giveCommand, quoted } from './model'
 import { Asked, Select, TabHead, voidedText } from './parts'
-import { changed, observedQuery, setMode, spacesQuery } from './queries'
+import { changed, observedQuery, setMode } from './queries'
 import { WhatIfSummary } from './what-if-summary'
 
 const route = getRouteApi('/policies/observe')

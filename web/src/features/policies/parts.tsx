@@ -8,8 +8,9 @@ import { Button, cx, Failed, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { absolute, countdown, counted } from '@/lib/format'
+import { spacesQuery } from '@/lib/spaces'
+import { usersQuery } from '@/lib/users'
 import { type Budget, scopeOf } from './model'
-import { spacesQuery, usersQuery } from './queries'
 import { useSessions } from './use-sessions'
 
 export const submitted = (act: () => void) => (event: FormEvent) => {

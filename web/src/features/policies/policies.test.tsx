@@ -301,6 +301,28 @@ test('a grant is given with all its bounds', async () => {
   )
 })
 
+test('a grant with a bound that cannot be read says so, and offers neither a promise nor a command', async () => {
+  const { user } = open('/policies/grants')
+  await user.click(await screen.findByRole('button', { name: /Give a grant/ }))
+  const dialog = await screen.findByRole('dialog')
+  await user.type(within(dialog).getByLabelText(/^What it covers/), 'files.write_text')
+  await user.selectOptions(within(dialog).getByRole('combobox', { name: 'For the calls of' }), 'org')
+  const isOffered = () => ['run without asking', 'countersign grant give'].map(words => dialog.textContent?.includes(words))
+  expect(isOffered()).toEqual([true, true])
+  await user.type(within(dialog).getByLabelText('Calls'), ' or so')
+  expect(within(dialog).getByRole('alert').textContent).toContain('A whole number from 1 up')
+  expect(isOffered()).toEqual([false, false])
+  await user.clear(within(dialog).getByLabelText('Calls'))
+  await user.click(within(dialog).getByText(/A sum, and a condition/))
+  await user.type(within(dialog).getByLabelText('Sum at most'), 'much')
+  const said = within(dialog).getAllByRole('alert')
+  expect(said.map(each => each.textContent)).toEqual([
+    'A number above 0 such as 500 or 12.50, with six decimals at most.',
+    'The place of a param, such as /amount.',
+  ])
+  expect(isOffered()).toEqual([false, false])
+})
+
 test('a band asks before it is changed', async () => {
   const { user, sent } = open('/policies/spaces/spc_1', { 'PATCH /api/v1/spaces/spc_1': () => ({ ...space, band: 'red' }) })
   await user.click(await screen.findByRole('radio', { name: /red/ }))

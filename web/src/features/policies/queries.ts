@@ -1,47 +1,46 @@
 // Everything the pages of the rules ask the server.
 import { infiniteQueryOptions, type QueryClient, queryOptions, useQueryClient } from '@tanstack/react-query'
-import { useEffect, useRef } from 'react'
+import { useRef } from 'react'
 import { api, body } from '@/api/client'
 import type { Invocation, Mode, Schemas } from '@/api/types'
 import { useOrgEvents } from '@/lib/events'
 import { everyPage } from '@/lib/pages'
+import { useRefresh } from '@/lib/refresh'
+import { useSoon } from '@/lib/soon'
 import { isSame } from './model'
 
-/** Which event makes which queries old. */
+/** Which event makes which queries old. The catalogue and the kill switches are read again for all pages, with the inbox. */
 const OLD: readonly (readonly [string, readonly string[]])[] = [
-  ['mode.', ['modes', 'mode-versions', 'actions', 'available', 'what-if', 'explain']],
-  ['policy.', ['policies', 'policy-versions', 'actions', 'available', 'what-if', 'explain']],
+  ['mode.', ['modes', 'mode-versions', 'available', 'what-if', 'explain']],
+  ['policy.', ['policies', 'policy-versions', 'available', 'what-if', 'explain']],
   ['grant.', ['grants', 'grant', 'explain']],
-  ['switch.', ['switches', 'actions', 'available', 'explain']],
+  ['switch.', ['available', 'explain']],
   ['space.', ['spaces', 'space', 'observed', 'available', 'explain']],
   ['crossing.', ['crossings', 'explain']],
   ['consent.', ['consents', 'explain']],
-  ['user.', ['users']],
   ['session.', ['sessions', 'session']],
-  ['source.', ['actions', 'available']],
-  ['action.', ['actions', 'available']],
+  ['source.', ['available']],
+  ['action.', ['available']],
   ['invocation.', ['grants', 'grant', 'observed', 'pending-calls', 'session-calls']],
 ]
-/** Those whose queries other pages ask too. */
-const SHARED = ['actions', 'switches']
 /** Many calls may end at once: what they make old is read once. */
 const SOON_MS = 400
 
 /** Reads what is shown again when the stream tells that it has changed. */
 export function useRulesLive(): void {
   const client = useQueryClient()
+  useRefresh(['user.'], ['users'])
   const old = useRef(new Set<string>())
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  useEffect(() => () => clearTimeout(timer.current), [])
+  const soon = useSoon(async () => {
+    const keys = [...old.current]
+    old.current.clear()
+    await Promise.all(keys.map(key => client.invalidateQueries({ queryKey: ['rules', key] })))
+  }, SOON_MS)
   useOrgEvents(event => {
     for (const [start, keys] of OLD) {
       if (event === 'reset' || event.type.startsWith(start)) for (const key of keys) old.current.add(key)
     }
-    clearTimeout(timer.current)
-    timer.current = setTimeout(() => {
-      for (const key of old.current) void client.invalidateQueries({ queryKey: SHARED.includes(key) ? [key] : ['rules', key] })
-      old.current.clear()
-    }, SOON_MS)
+    if (old.current.size > 0) soon()
   })
 }
 
@@ -164,10 +163,6 @@ export const consentsQuery = infiniteQueryOptions({
 export const giveConsent = (consent: Schemas['NewConsentRequest']) => body(api.POST('/api/v1/consents', { body: consent }))
 export const withdrawConsent = (consent: string) => body(api.DELETE('/api/v1/consents/{consent}', { params: { path: { consent } } }))
 
-export const spacesQuery = queryOptions({
-  queryKey: ['rules', 'spaces'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/spaces', { params: { query: { limit: 100, after } } }))),
-})
 export const spaceQuery = (space: string) =>
   queryOptions({
     queryKey: ['rules', 'space', space],
@@ -186,13 +181,6 @@ export const crossingsQuery = queryOptions({ queryKey: ['rules', 'crossings'], q
 export const setCrossing = (crossing: Schemas['CrossingRequest'], isAllowed: boolean) =>
   isAllowed ? body(api.POST('/api/v1/crossings', { body: crossing })) : body(api.DELETE('/api/v1/crossings', { body: crossing }))
 
-export const usersQuery = queryOptions({
-  queryKey: ['rules', 'users'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/users', { params: { query: { limit: 100, after } } }))),
-  staleTime: 60_000,
-  retry: false,
-})
-
 export const observedQuery = (space: string | undefined, since: string) =>
   queryOptions({
     queryKey: ['rules', 'observed', space, since],
@@ -207,12 +195,6 @@ export const switchOn = (request: Schemas['SwitchOnRequest']) => body(api.POST('
 export const switchOff = (scope: string, reason: string | undefined) =>
   body(api.POST('/api/v1/kill-switches/off', { body: { scope, reason } }))
 
-export const sessionsQuery = infiniteQueryOptions({
-  queryKey: ['rules', 'sessions'],
-  initialPageParam: undefined as string | undefined,
-  queryFn: ({ pageParam }) => body(api.GET('/api/v1/sessions', { params: { query: { limit: 100, after: pageParam } } })),
-  getNextPageParam: page => page.next ?? undefined,
-})
 export const sessionQuery = (session: string | undefined) =>
   queryOptions({
     queryKey: ['rules', 'session', session],

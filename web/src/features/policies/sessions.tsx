@@ -3,8 +3,10 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { rank } from '@/lib/search'
+import { sessionsQuery } from '@/lib/sessions'
+import { spacesQuery } from '@/lib/spaces'
 import { Asked, More, Select, TabHead, Who } from './parts'
-import { pendingCallsQuery, sessionsQuery, spacesQuery } from './queries'
+import { pendingCallsQuery } from './queries'
 import { useSteady } from './use-steady'
 
 const route = getRouteApi('/policies/sessions')

@@ -11,9 +11,10 @@ import { Button, Copy, cx, Failed, Foreign, fieldClass, Loading, Section, When }
 import { line } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { usersQuery } from '@/lib/users'
 import { quoted } from './model'
 import { BAND_NAMES, BandBadge, bandMeans, MayNot, Select, submitted, useField } from './parts'
-import { addMember, changed, changeSpace, openSpace, removeMember, spaceQuery, usersQuery } from './queries'
+import { addMember, changed, changeSpace, openSpace, removeMember, spaceQuery } from './queries'
 
 const route = getRouteApi('/policies/spaces/$space')
 const TIERS: readonly Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']

@@ -11,8 +11,9 @@ import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { spacesQuery } from '@/lib/spaces'
 import { Asked, BandBadge, bandMeans, Labelled, Select, submitted, TabHead, Who } from './parts'
-import { changed, createSpace, crossingsQuery, setCrossing, spacesQuery } from './queries'
+import { changed, createSpace, crossingsQuery, setCrossing } from './queries'
 
 export function Spaces() {
   const spaces = useQuery(spacesQuery)

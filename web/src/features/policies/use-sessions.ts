@@ -2,7 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { Session } from '@/api/types'
 import { line } from '@/lib/clean'
-import { sessionsQuery } from './queries'
+import { sessionsQuery } from '@/lib/sessions'
 
 export function useSessions(): { sessions: readonly Session[]; titleOf: (id: string) => string } {
   const sessions = useInfiniteQuery(sessionsQuery).data?.pages.flatMap(page => page.items) ?? []

@@ -5,10 +5,10 @@ import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
 import { PageHead } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
 import { useOrgEvents } from '@/lib/events'
-import { milliseconds } from '@/lib/format'
+import { milliseconds, withFlags } from '@/lib/format'
 import { bodyOf, timeOf } from './model'
 import { receiptsQuery } from './queries'
 
@@ -28,7 +28,7 @@ export function Receipts() {
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
-      <PageHead title="Receipts" command="countersign receipt list">
+      <PageHead title="Receipts" command={withFlags('countersign receipt list', filter)}>
         <div className="mt-2 grid grid-cols-2 gap-2 lg:grid-cols-5">
           <input
             aria-label="Action"
@@ -70,7 +70,7 @@ export function Receipts() {
         {receipts.isPending ? (
           <Loading />
         ) : entries.length === 0 ? (
-          !receipts.error && <Empty title="No receipt fits">Every call that ends leaves one here.</Empty>
+          !receipts.error && <Nothing isFiltered={Object.values(filter).some(Boolean)} onClear={() => void navigate({ search: {} })} />
         ) : (
           <ul className="divide-y">
             {entries.map(entry => (
@@ -87,6 +87,21 @@ export function Receipts() {
         )}
       </div>
     </div>
+  )
+}
+
+function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
+  if (isFiltered)
+    return (
+      <Empty title="No receipt fits">
+        <Button onClick={onClear}>Show all</Button>
+      </Empty>
+    )
+  return (
+    <Empty title="There is no receipt yet">
+      <p>Every call that ends leaves one here.</p>
+      <Copy text="countersign action invoke files.list" className="mt-3" />
+    </Empty>
   )
 }
 

@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft, CircleCheck, CircleX, Download, FlaskConical } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { Key, Proof } from '@/api/types'
+import type { Entry, Key, Proof } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge } from '@/components/status'
@@ -14,7 +14,7 @@ import { json } from '@/lib/clean'
 import { useNames } from '@/lib/names'
 import { bodyOf, stagesOf, timeOf } from './model'
 import { entriesQuery, keysQuery, proofQuery, receiptQuery } from './queries'
-import { type Check, canVerify, verify } from './verify'
+import { type Check, canVerify, tampered, verify } from './verify'
 
 const route = getRouteApi('/receipts/$receipt')
 
@@ -68,7 +68,7 @@ export function Receipt() {
         {proof.error instanceof ApiError ? (
           <Failed error={proof.error} retry={() => void proof.refetch()} />
         ) : proof.data && keys.data ? (
-          <Verified proof={proof.data} keys={keys.data.items} />
+          <Verified id={id} shown={receipt.data} proof={proof.data} keys={keys.data.items} />
         ) : (
           <Loading />
         )}
@@ -89,16 +89,16 @@ export function Receipt() {
   )
 }
 
-function Verified({ proof, keys }: { proof: Proof; keys: readonly Key[] }) {
+function Verified({ id, shown, proof, keys }: { id: string; shown: Entry; proof: Proof; keys: readonly Key[] }) {
   const [checks, setChecks] = useState<Check[]>()
   const [able, setAble] = useState(true)
-  const [tampered, setTampered] = useState(false)
+  const [isTampered, setTampered] = useState(false)
   // WebCrypto is asked, and answers later.
   useEffect(() => {
     let isHere = true
     void (async () => {
       const can = await canVerify()
-      const found = can ? await verify(tampered ? tamper(proof) : proof, keys) : []
+      const found = can ? await verify(id, shown, isTampered ? tampered(proof) : proof, keys) : []
       if (!isHere) return
       setAble(can)
       setChecks(found)
@@ -106,7 +106,7 @@ function Verified({ proof, keys }: { proof: Proof; keys: readonly Key[] }) {
     return () => {
       isHere = false
     }
-  }, [proof, keys, tampered])
+  }, [id, shown, proof, keys, isTampered])
   if (!able)
     return (
       <p>
@@ -120,7 +120,7 @@ function Verified({ proof, keys }: { proof: Proof; keys: readonly Key[] }) {
     <div className={cx('rounded-md border p-4', isGood ? 'border-ok' : 'border-danger bg-removed')}>
       <p className="flex items-center gap-2 font-medium" role="status">
         {isGood ? <CircleCheck aria-hidden className="size-5 text-ok" /> : <CircleX aria-hidden className="size-5 text-danger" />}
-        {isGood ? 'Verified' : tampered ? 'Not verified: one byte of this copy was changed' : 'Not verified'}
+        {isGood ? 'Verified' : isTampered ? 'Not verified: one byte of this copy was changed' : 'Not verified'}
       </p>
       <ul className="mt-2 space-y-1 text-sm">
         {checks.map(check => (
@@ -138,23 +138,17 @@ function Verified({ proof, keys }: { proof: Proof; keys: readonly Key[] }) {
           <Copy key={key.key_id} text={key.public} label={key.key_id} className="mr-2" />
         ))}
       </p>
-      <div className="mt-3 flex flex-wrap gap-2">
-        <Button onClick={() => download(`${proof.entry.id}.proof.json`, JSON.stringify({ proof, keys }, null, 2))}>
+      <div className="mt-3 flex flex-wrap items-center gap-2">
+        <Button onClick={() => download(`${id}.proof.json`, JSON.stringify({ proof, keys }, null, 2))}>
           <Download aria-hidden className="size-4" /> Download proof
         </Button>
-        <Button look="quiet" aria-pressed={tampered} onClick={() => setTampered(!tampered)}>
-          <FlaskConical aria-hidden className="size-4" /> {tampered ? 'Back to the real one' : 'Try it with one byte changed'}
+        <Copy text={`countersign receipt verify ${id}.proof.json`} className="max-w-full" />
+        <Button look="quiet" aria-pressed={isTampered} onClick={() => setTampered(!isTampered)}>
+          <FlaskConical aria-hidden className="size-4" /> {isTampered ? 'Back to the real one' : 'Try it with one byte changed'}
         </Button>
       </div>
     </div>
   )
-}
-
-/** A copy of which one letter is another. */
-function tamper(proof: Proof): Proof {
-  const envelope = proof.entry.envelope as { payload: string }
-  const text = atob(envelope.payload).replace('"status":"', '"status":"x')
-  return { ...proof, entry: { ...proof.entry, envelope: { ...proof.entry.envelope, payload: btoa(text) } } }
 }
 
 function download(name: string, text: string): void {

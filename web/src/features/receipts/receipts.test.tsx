@@ -1,5 +1,7 @@
+import { webcrypto } from 'node:crypto'
 import { screen, within } from '@testing-library/react'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import signed from '@/test/fixtures/receipt.json'
 import { openPage } from '@/test/page'
 
 const entry = (seq: number, more: object = {}) => ({
@@ -21,4 +23,31 @@ test('receipts say what was a dry run, and what only was observed', async () => 
   const rows = within(screen.getByRole('main')).getAllByRole('listitem')
   expect(await within(rows[0] as HTMLElement).findByText('Ada')).toBeTruthy()
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
+})
+
+test('without a receipt there is one next step, and the command has the filter of the page', async () => {
+  const { user } = openPage('/receipts?status=denied&since=7d', { 'GET /api/v1/receipts': () => ({ items: [], next: null }) })
+  expect(await screen.findByText('No receipt fits')).toBeTruthy()
+  expect(screen.getByTitle('Copy countersign receipt list --status denied --since 7d')).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Show all' }))
+  expect(await screen.findByText('There is no receipt yet')).toBeTruthy()
+  expect(screen.getByTitle('Copy countersign receipt list')).toBeTruthy()
+})
+
+const { proof, keys } = signed
+const lying = { ...proof.entry, payload: { ...proof.entry.payload, body: { ...proof.entry.payload.body, status: 'failed' } } }
+
+test.each([
+  ['what was signed', proof.entry.id, proof.entry, []],
+  ['another text than was signed', proof.entry.id, lying, ['✗ The text on this page is the text that was signed']],
+  ['another receipt than was asked for', 'rcp_asked', proof.entry, ['✗ It is the receipt of this address']],
+])('a page that shows %s says so', async (_, id, shown, broken) => {
+  vi.stubGlobal('crypto', webcrypto)
+  openPage(`/receipts/${id}`, {
+    [`GET /api/v1/receipts/${id}`]: () => shown,
+    [`GET /api/v1/receipts/${id}/proof`]: () => proof,
+    'GET /api/v1/keys': () => ({ items: keys, next: null }),
+  })
+  expect(await screen.findByText(broken.length === 0 ? 'Verified' : 'Not verified')).toBeTruthy()
+  expect(screen.queryAllByText(/^✗/).map(each => each.textContent)).toEqual(broken)
 })

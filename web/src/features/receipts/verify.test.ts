@@ -4,11 +4,13 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import type { Entry, Key, Proof } from '@/api/types'
 import fixture from '@/test/fixtures/receipt.json'
 import { stagesOf } from './model'
-import { canVerify, fromBase64, keyAt, parseCheckpoint, rootOf, verify } from './verify'
+import { canVerify, fromBase64, keyAt, parseCheckpoint, rootOf, tampered, verify } from './verify'
 
 const proof = fixture.proof as unknown as Proof
 const keys = fixture.keys as unknown as Key[]
-const failed = async (changed: Proof, with_ = keys) => (await verify(changed, with_)).filter(check => !check.ok).map(check => check.name)
+const { entry } = proof
+const failed = async (changed: Proof, with_ = keys, shown = entry, id = entry.id) =>
+  (await verify(id, shown, changed, with_)).filter(check => !check.ok).map(check => check.name)
 
 beforeAll(() => {
   vi.stubGlobal('crypto', webcrypto)
@@ -16,22 +18,21 @@ beforeAll(() => {
 
 test('a receipt is verified from its signature to the signed root', async () => {
   expect(await canVerify()).toBe(true)
-  const checks = await verify(proof, keys)
-  expect(checks.map(check => [check.name, check.ok])).toHaveLength(6)
+  expect(await verify(entry.id, entry, proof, keys)).toHaveLength(7)
   expect(await failed(proof)).toEqual([])
 })
 
 test('what was changed is found where it was changed', async () => {
-  const envelope = proof.entry.envelope as { payload: string }
-  const other = btoa(atob(envelope.payload).replace('succeeded', 'sucCeeded'))
-  expect(await failed({ ...proof, entry: { ...proof.entry, envelope: { ...proof.entry.envelope, payload: other } } })).toEqual([
+  const changed = tampered(proof)
+  const bytesOf = ({ entry }: Proof) => fromBase64((entry.envelope as { payload: string }).payload)
+  const [before, after] = [bytesOf(proof), bytesOf(changed)]
+  expect([after.length, after.filter((byte, at) => byte !== before[at]).length]).toEqual([before.length, 1])
+  expect(await failed(changed)).toEqual([
     'The text on this page is the text that was signed',
     'It is signed by the log’s key',
     'Its hash is the leaf that the proof is about',
     'The leaf is in the tree of the checkpoint',
   ])
-  const shown = { ...proof.entry, payload: { ...proof.entry.payload, body: { status: 'succeeded' } } }
-  expect(await failed({ ...proof, entry: shown })).toEqual(['The text on this page is the text that was signed'])
   expect(await failed({ ...proof, hashes: [...proof.hashes].reverse() })).toEqual(['The leaf is in the tree of the checkpoint'])
   expect(await failed({ ...proof, checkpoint: proof.checkpoint.replace('\n7\n', '\n8\n') })).toContain(
     'The checkpoint is signed by the log’s checkpoint key',
@@ -40,6 +41,17 @@ test('what was changed is found where it was changed', async () => {
   const swapped = keys.map(key => ({ ...key, purpose: key.purpose === 'receipt' ? ('checkpoint' as const) : ('receipt' as const) }))
   expect(await failed(proof, swapped)).toEqual(['It is signed by the log’s key', 'The checkpoint is signed by the log’s checkpoint key'])
   expect(await failed(proof, [])).toHaveLength(2)
+})
+
+test('a receipt is another one if the page shows another text, or asked for another one', async () => {
+  const body = entry.payload.body as object
+  for (const shown of [
+    { ...entry, payload: { ...entry.payload, body: { ...body, status: 'failed' } } },
+    { ...entry, seq: entry.seq + 1 },
+    { ...entry, kind: 'batch' as const },
+  ])
+    expect(await failed(proof, keys, shown)).toEqual(['The text on this page is the text that was signed'])
+  expect(await failed(proof, keys, entry, 'rcp_other')).toEqual(['It is the receipt of this address'])
 })
 
 test('a path that is too long or too short leads to no root', async () => {

@@ -1,6 +1,6 @@
 // Verifies a receipt in this browser, with WebCrypto and nothing of the server but its public keys: the signature over the payload (DSSE),
 // that the payload is a leaf of the log's tree (RFC 6962), and that the tree's root is signed (a C2SP checkpoint).
-import type { Key, Proof } from '@/api/types'
+import type { Entry, Key, Proof } from '@/api/types'
 
 export type Check = { name: string; ok: boolean; detail: string }
 
@@ -90,8 +90,8 @@ export function keyAt(keys: readonly Key[], purpose: Key['purpose'], seq: number
   return keys.filter(key => key.purpose === purpose && key.starts_at_seq <= seq).sort((a, b) => b.starts_at_seq - a.starts_at_seq)[0]
 }
 
-/** Every check by itself: a failed one says where it broke. */
-export async function verify(proof: Proof, keys: readonly Key[]): Promise<Check[]> {
+/** Every check of the entry `shown` as the receipt `id`, by itself: a failed one says where it broke. */
+export async function verify(id: string, shown: Entry, proof: Proof, keys: readonly Key[]): Promise<Check[]> {
   const checks: Check[] = []
   const check = (name: string, ok: boolean, detail: string) => {
     checks.push({ name, ok, detail })
@@ -102,14 +102,13 @@ export async function verify(proof: Proof, keys: readonly Key[]): Promise<Check[
     const payload = fromBase64(envelope.payload)
     const told = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload)) as {
       entry: { seq: string; log: string; kind: string }
+      body: { receipt_id?: string }
     }
     const seq = Number(told.entry.seq)
-    const isShown = JSON.stringify(sorted(told)) === JSON.stringify(sorted(proof.entry.payload))
-    check(
-      'The text on this page is the text that was signed',
-      isShown && seq === proof.entry.seq,
-      isShown ? `entry ${seq} of ${told.entry.log}` : 'they differ',
-    )
+    const isShown =
+      JSON.stringify(sorted(told)) === JSON.stringify(sorted(shown.payload)) && seq === shown.seq && told.entry.kind === shown.kind
+    check('The text on this page is the text that was signed', isShown, isShown ? `entry ${seq} of ${told.entry.log}` : 'they differ')
+    check('It is the receipt of this address', told.body.receipt_id === id, told.body.receipt_id ?? 'it is no receipt')
 
     const key = keyAt(keys, 'receipt', seq)
     const signature = envelope.signatures[0]
@@ -178,6 +177,14 @@ function sorted(value: unknown): unknown {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, inner]) => [key, sorted(inner)]),
   )
+}
+
+/** A copy of which one byte is another. */
+export function tampered(proof: Proof): Proof {
+  const envelope = proof.entry.envelope as unknown as Envelope
+  const other = (_: string, before: string, letter: string) => before + (letter === 'x' ? 'y' : 'x')
+  const text = atob(envelope.payload).replace(/("status":")(.)/, other)
+  return { ...proof, entry: { ...proof.entry, envelope: { ...proof.entry.envelope, payload: btoa(text) } } }
 }
 
 /** Whether this browser can verify Ed25519 at all. */

@@ -19,6 +19,14 @@ function withDefault(property: Property): Property {
   return { ...rest, description: rest.description ? `${rest.description} ${text}` : text }
 }
 
+/** Whether these are the inputs of the run as they are shown. The order of members does not count. */
+export const isSame = (inputs: Json, shown: unknown): boolean => ordered(inputs) === ordered(shown ?? {})
+
+const ordered = (value: unknown): string =>
+  JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
+  )
+
 /** Whether there is anything to fill in. */
 export const hasInputs = (schema: Json): boolean =>
   Object.keys((schema.properties ?? {}) as Json).length > 0 || schema.additionalProperties !== false

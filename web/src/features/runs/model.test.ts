@@ -44,6 +44,9 @@ test('a run that failed shows what it did not reach, and its steps for failures'
     'A run begins with a step of its plan.',
   ])
   expect(noRerunFrom(run(), lines[0] as never)).toBe('The run has not ended.')
+  const ended = { status: 'failed' as const, digest: 'a' }
+  expect(noRerunFrom(ended, lines[0] as never, 'a')).toBeUndefined()
+  expect(noRerunFrom(ended, lines[0] as never, 'b')).toBe('Another definition is saved by now: only all of it can be run again.')
 })
 
 test('what is recorded is shown without a definition, and what was copied took no time', () => {

@@ -140,9 +140,10 @@ export function isAbout(event: { subject: string; data?: Record<string, unknown>
   return event.subject === run || event.data?.trace_id === run
 }
 
-/** Why a run cannot begin anew with a step; undefined if it can. */
-export function noRerunFrom(run: Pick<Run, 'status'>, line: Line): string | undefined {
+/** Why a run cannot begin anew with a step; undefined if it can. `saved` is the digest of the definition that is saved now, if it is known. */
+export function noRerunFrom(run: Pick<Run, 'status' | 'digest'>, line: Line, saved?: string): string | undefined {
   if (!isFinal(run)) return 'The run has not ended.'
+  if (saved !== undefined && saved !== run.digest) return 'Another definition is saved by now: only all of it can be run again.'
   if (line.phase !== 'plan') return 'A run begins with a step of its plan.'
   if (line.state === 'not_reached') return 'The run did not come so far.'
   return undefined

@@ -22,7 +22,7 @@ import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { DefinitionOfRun } from './definition'
-import { inputsSchema } from './inputs'
+import { inputsSchema, isSame } from './inputs'
 import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
 import { cancelRun, rerun, runQuery } from './queries'
 import { StartDialog } from './start'
@@ -144,8 +144,8 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
           verb="Run it"
           schema={inputsSchema((current.data.definition ?? {}) as Json)}
           inputs={(run.inputs ?? {}) as Json}
-          // What was not touched is not sent: the server has every digit of it.
-          start={inputs => rerun(run.id, inputs === run.inputs ? {} : { inputs })}
+          about="Inputs that you leave as they are, are taken as they were given. If you change any, give what is redacted once more."
+          start={inputs => rerun(run.id, isSame(inputs, run.inputs) ? {} : { inputs })}
           onClose={() => setOpen(undefined)}
         />
       )}
@@ -155,11 +155,12 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
 
 function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; definition: Json | undefined }) {
   const inputs = (run.inputs ?? {}) as Json
+  const nameOf = useNames()
   return (
     <>
       <Section title="Inputs">
         {Object.keys(inputs).length === 0 ? (
-          <p className="text-muted-fg">None.</p>
+          <p className="text-muted-fg">{run.inputs === null ? 'Its space no longer keeps them.' : 'None.'}</p>
         ) : (
           <Params params={inputs} schema={(definition?.inputs as Json | undefined)?.schema as Json | undefined} />
         )}
@@ -173,7 +174,9 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
       <Section title="About">
         <Facts>
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
+          {run.cost_usd && run.cost_usd !== '0' && <Fact name="Cost">${run.cost_usd}</Fact>}
           <Fact name="Queue">{line(run.queue)}</Fact>
+          {run.asked_by && <Fact name="Asked for by">{line(nameOf(run.asked_by))}</Fact>}
           {run.recoveries > 0 && <Fact name="Taken up again">{run.recoveries} times, after its worker had gone</Fact>}
           {run.rerun_of && (
             <Fact name="Once more">

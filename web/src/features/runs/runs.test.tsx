@@ -106,12 +106,25 @@ test('a run is run again from a step, and then the new run is shown', async () =
   }
   const { server, user, router } = openPage('/runs/run_1', {
     ...answers(() => failed),
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, digest: run.digest }),
     'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_2' }),
   })
   expect(await screen.findByText('it broke')).toBeTruthy()
   await user.click(screen.getByRole('button', { name: 'Run again from here' }))
   await waitFor(() => expect(router.state.location.pathname).toBe('/runs/run_2'))
   expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({ from_step: 'tell' })
+})
+
+test('a run of another definition than the saved one is run again as a whole', async () => {
+  const ended = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null, asked_by: 'user:usr_x' }
+  openPage(
+    '/runs/run_1',
+    answers(() => ended),
+  )
+  expect(await screen.findByText('Another definition is saved by now: only all of it can be run again.')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Run again from here' })).toBeNull()
+  expect(screen.getByRole('button', { name: 'Run again…' })).toBeTruthy()
+  expect(screen.getByText('Asked for by')).toBeTruthy()
 })
 
 test('a run is shown as JSON on demand, and its definition is compared with the saved one', async () => {
@@ -127,13 +140,15 @@ test('a run is shown as JSON on demand, and its definition is compared with the 
 
 test('what a firing came to instead of a run is said', async () => {
   const ended = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null }
-  const { user } = openPage('/runs/run_1', {
+  const { server, user } = openPage('/runs/run_1', {
     ...answers(() => ended),
     'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'dropped', reason: 'already_running', run_id: null }),
   })
   await user.click(await screen.findByRole('button', { name: 'Run again…' }))
   await user.click(await screen.findByRole('button', { name: 'Run it' }))
   expect(await screen.findByText('Nothing was started: a run had not ended yet.')).toBeTruthy()
+  // Inputs that were not changed are not sent: they may be redacted here.
+  expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({})
 })
 
 test('a run is run again with other inputs, and those that nobody touched are not sent', async () => {
@@ -248,16 +263,28 @@ test('a step shows how its call went, and the calls of its earlier attempts', as
   expect(server.asked.some(asked => asked.path.includes('session=ses_1&action=files.write_text&after=inv_3'))).toBe(true)
 })
 
-test('artifacts of everything have a page of their own', async () => {
-  openPage('/artifacts', {
-    'GET /api/v1/artifacts': () => ({
-      items: [
-        { id: 'art_1', run_id: 'run_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at },
-      ],
-      next: null,
-    }),
+test('artifacts of everything have a page of their own, on which one is put into quarantine', async () => {
+  let artifact: Record<string, unknown> = {
+    id: 'art_1',
+    run_id: 'run_1',
+    name: 'a.csv',
+    media_type: 'text/csv',
+    size_bytes: 7,
+    sha256: 'ab',
+    created_at: run.created_at,
+  }
+  const { user } = openPage('/artifacts', {
+    'GET /api/v1/artifacts': () => ({ items: [artifact], next: null }),
+    'POST /api/v1/artifacts/art_1/quarantine': () => {
+      artifact = { ...artifact, quarantined_at: run.created_at }
+      return artifact
+    },
   })
   expect((await screen.findByRole('link', { name: 'its run' })).getAttribute('href')).toBe('/runs/run_1')
+  await user.click(await screen.findByRole('button', { name: 'Quarantine a.csv' }))
+  await user.click(await screen.findByRole('button', { name: 'Take it away for good' }))
+  expect(await screen.findByText(/nobody gets its bytes/)).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Download a.csv' })).toBeNull()
 })
 
 test('several runs are run again, one by one, and then the list has those that were started', async () => {

@@ -22,9 +22,17 @@ export function useFired(): (fired: Fired) => void {
   }
 }
 
-type Props = { title: string; verb: string; schema: Json; inputs: Json; start: (inputs: Json) => Promise<Fired>; onClose: () => void }
+type Props = {
+  title: string
+  verb: string
+  schema: Json
+  inputs: Json
+  about?: string
+  start: (inputs: Json) => Promise<Fired>
+  onClose: () => void
+}
 
-export function StartDialog({ title, verb, schema, inputs, start, onClose }: Props) {
+export function StartDialog({ title, verb, schema, inputs, about, start, onClose }: Props) {
   const fired = useFired()
   const [form] = useState({ schema, inputs })
   const [given, setGiven] = useState(inputs)
@@ -50,6 +58,7 @@ export function StartDialog({ title, verb, schema, inputs, start, onClose }: Pro
       ) : (
         <p>It takes no inputs.</p>
       )}
+      {about && hasInputs(form.schema) && <p className="text-muted-fg">{about}</p>}
       <p className="text-muted-fg">Steps that need a person wait for one, as always.</p>
     </FormDialog>
   )

@@ -15,12 +15,13 @@ import { since, timeline } from '@/features/invocations/model'
 import { oneQuery } from '@/features/invocations/queries'
 import { entriesQuery } from '@/features/receipts/queries'
 import { actionQuery } from '@/lib/actions'
+import { automationQuery } from '@/lib/automations'
 import { json, line } from '@/lib/clean'
 import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
-import { callsOf, type Line, noRerunFrom, shares, stepThatMade } from './model'
+import { callsOf, isFinal, type Line, noRerunFrom, shares, stepThatMade } from './model'
 import { earlierCallsQuery, rerun } from './queries'
 import { useFired } from './start'
 
@@ -122,7 +123,8 @@ function StepHead({ run, step }: { run: Run; step: Line }) {
   const { error, busy, run: send } = useSending()
   const mayRun = useMay().includes('invoke')
   const fired = useFired()
-  const refused = noRerunFrom(run, step)
+  const saved = useQuery({ ...automationQuery(run.automation_id), retry: false })
+  const refused = noRerunFrom(run, step, saved.data?.digest)
   return (
     <header className="px-4 pt-4 md:px-6">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
@@ -141,13 +143,14 @@ function StepHead({ run, step }: { run: Run; step: Line }) {
             <Copy text={`countersign run rerun ${run.id} --from ${step.id}`} label="command" />
             <Button
               busy={!!busy}
-              title="What came before is taken from this run, and so is its version"
+              title="What came before is taken from this run"
               onClick={() => void send('it', async () => fired(await rerun(run.id, { from_step: step.id })))}
             >
               Run again from here
             </Button>
           </span>
         )}
+        {mayRun && isFinal(run) && refused && <span className="ml-auto text-xs text-muted-fg">{refused}</span>}
       </div>
       {error && <Failed error={error} />}
     </header>

@@ -37,7 +37,7 @@ const CHANGED: Record<string, readonly string[]> = {
 }
 
 export function Settings() {
-  const { tab = 'members', q = '', channel, package: name } = route.useSearch()
+  const { tab = 'members', q = '', ended, channel, package: name } = route.useSearch()
   const navigate = useNavigate({ from: '/settings' })
   const client = useQueryClient()
   useOrgEvents(event => {
@@ -57,7 +57,14 @@ export function Settings() {
       </PageHead>
       <div className="min-h-0 flex-1 overflow-auto">
         {tab === 'members' && <Members q={q} onFilter={filter} />}
-        {tab === 'tokens' && <Tokens q={q} onFilter={filter} />}
+        {tab === 'tokens' && (
+          <Tokens
+            q={q}
+            onFilter={filter}
+            withEnded={!!ended}
+            onEnded={withEnded => void navigate({ search: old => ({ ...old, ended: withEnded || undefined }), replace: true })}
+          />
+        )}
         {tab === 'channels' && (
           <Channels chosen={channel} onChoose={next => void navigate({ search: old => ({ ...old, channel: next }), replace: true })} />
         )}

@@ -1,5 +1,6 @@
 // People: who is in the org, what each may do, and invitations.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
@@ -46,13 +47,19 @@ export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => v
       </div>
       {users.error && <Failed error={users.error as ApiError} retry={() => void users.refetch()} />}
       {users.isPending && <Loading />}
-      {users.data && shown.length === 0 && <Empty title="Nobody is called so" />}
+      {users.data && shown.length === 0 && (
+        <Empty title="Nobody is called so">
+          <Button onClick={() => onFilter('')}>Show all</Button>
+        </Empty>
+      )}
       <ul className="divide-y border-t">
         {shown.map(user => (
           <li key={user.id} className="grid gap-x-4 gap-y-1 px-4 py-3 sm:grid-cols-[minmax(0,1fr)_auto] md:px-6">
             <div className="min-w-0">
               <p className={cx('font-medium', !!user.disabled_at && 'text-muted-fg line-through')}>
-                <Foreign text={user.name} />
+                <Link to="/settings" search={{ q: user.id }} className="hover:underline">
+                  <Foreign text={user.name} />
+                </Link>
                 {`user:${user.id}` === me?.principal && <span className="font-normal text-muted-fg"> (you)</span>}
               </p>
               <p className="text-xs text-muted-fg">

@@ -69,6 +69,28 @@ test('a service gets what its maker holds, and never the right to approve', asyn
   })
 })
 
+test('a person and a token have an address, and so has what ended', async () => {
+  const { user, router } = openPage('/settings?q=usr_y', {
+    ...answers,
+    'GET /api/v1/tokens': () =>
+      list([
+        { id: 'tok_1', kind: 'user', name: 'laptop', user_id: 'usr_x', scopes: [], created_at: at },
+        { id: 'tok_2', kind: 'user', name: 'old laptop', user_id: 'usr_x', scopes: [], created_at: at, revoked_at: at },
+      ]),
+  })
+  expect(await screen.findByRole('link', { name: 'robin' })).toBeTruthy()
+  expect(within(screen.getByRole('main')).queryByRole('link', { name: 'ada' })).toBeNull()
+  await router.navigate({ to: '/settings', search: { tab: 'tokens' } })
+  expect(await screen.findByRole('link', { name: 'laptop' })).toBeTruthy()
+  await user.click(screen.getByRole('checkbox', { name: 'Also 1 token that ended' }))
+  await user.click(await screen.findByRole('link', { name: 'old laptop' }))
+  await waitFor(() => expect(router.state.location.search).toEqual({ tab: 'tokens', ended: true, q: 'tok_2' }))
+  await waitFor(() => expect(screen.queryByRole('link', { name: 'laptop' })).toBeNull())
+  await router.navigate({ to: '/settings', search: { tab: 'tokens', q: 'nothing-is-called-so' } })
+  await user.click(await screen.findByRole('button', { name: 'Show all' }))
+  expect(await screen.findByRole('link', { name: 'laptop' })).toBeTruthy()
+})
+
 test('a drifted package shows the diff of its code', async () => {
   const action = { id: 'notes.append', tier: 'R2', title: 'Append', profile: 'default', drift: 'structural' }
   openPage('/settings?tab=packages&package=notes', {

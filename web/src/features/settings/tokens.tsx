@@ -24,13 +24,14 @@ const SCOPES: readonly (readonly [Permission, string])[] = [
   ['manage_identity', 'change people, tokens and secrets'],
 ]
 
-export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => void }) {
+type Props = { q: string; onFilter: (q: string) => void; withEnded: boolean; onEnded: (withEnded: boolean) => void }
+
+export function Tokens({ q, onFilter, withEnded, onEnded }: Props) {
   const client = useQueryClient()
   const tokens = useQuery(tokensQuery)
   const users = useQuery(usersQuery)
   const me = useQuery(meQuery).data
   const now = useNow()
-  const [withEnded, setWithEnded] = useState(false)
   const [isAdding, setAdding] = useState(false)
   const [revoking, setRevoking] = useState<Token>()
   const [made, setMade] = useState<{ name: string; text: string }>()
@@ -54,7 +55,7 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
         />
         {ended > 0 && (
           <label className="flex items-center gap-2">
-            <input type="checkbox" checked={withEnded} onChange={event => setWithEnded(event.target.checked)} className="size-4" />
+            <input type="checkbox" checked={withEnded} onChange={event => onEnded(event.target.checked)} className="size-4" />
             {`Also ${counted(ended, 'token')} that ended`}
           </label>
         )}
@@ -65,7 +66,11 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
       </div>
       {tokens.error && <Failed error={tokens.error as ApiError} retry={() => void tokens.refetch()} />}
       {tokens.isPending && <Loading />}
-      {tokens.data && shown.length === 0 && <Empty title="No token fits" />}
+      {tokens.data && shown.length === 0 && (
+        <Empty title="No token fits">
+          <Button onClick={() => onFilter('')}>Show all</Button>
+        </Empty>
+      )}
       <ul className="divide-y border-t">
         {shown.map(token => {
           const end = endOf(token, now)
@@ -73,7 +78,9 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
             <li key={token.id} className="grid gap-x-4 gap-y-1 px-4 py-3 sm:grid-cols-[minmax(0,1fr)_auto] md:px-6">
               <div className="min-w-0">
                 <p className="flex flex-wrap items-baseline gap-x-2">
-                  <Foreign text={token.name} className={cx('font-medium', !!end && 'text-muted-fg line-through')} />
+                  <Link to="/settings" search={{ tab: 'tokens', q: token.id, ended: end ? true : undefined }} className="hover:underline">
+                    <Foreign text={token.name} className={cx('font-medium', !!end && 'text-muted-fg line-through')} />
+                  </Link>
                   <span className="rounded bg-muted px-1.5 text-xs">{token.kind}</span>
                   {end && <span className="text-xs text-danger">{end}</span>}
                 </p>

@@ -106,7 +106,11 @@ function List() {
             ))}
           </ul>
         )}
-        {!isPending && !error && fitting.length === 0 && rows.length > 0 && <Empty title="No source fits" />}
+        {!isPending && !error && fitting.length === 0 && rows.length > 0 && (
+          <Empty title="No source fits">
+            <Button onClick={() => void navigate({ search: {} })}>Show all</Button>
+          </Empty>
+        )}
       </div>
     </div>
   )

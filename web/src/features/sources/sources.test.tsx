@@ -42,6 +42,14 @@ test('an org without a server has one next step', async () => {
   await waitFor(() => expect(router.state.location.search).toEqual({ add: 'own' }))
 })
 
+test('a filter that nothing fits is cleared with one click', async () => {
+  const { user } = openPage('/sources?q=nothing-is-called-so', known)
+  await screen.findByText('No source fits')
+  await user.click(screen.getByRole('button', { name: 'Show all' }))
+  const rows = within(await screen.findByRole('list', { name: 'Sources' }))
+  await waitFor(() => expect(rows.getAllByRole('listitem')).toHaveLength(2))
+})
+
 test('a preset fills the form, and a refusal stands beside its field', async () => {
   const problem = {
     code: 'host_not_allowed',

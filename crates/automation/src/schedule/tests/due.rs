@@ -81,6 +81,18 @@ fn a_skipped_hour_is_recorded() {
 }
 
 #[test]
+fn ticks_between_two_times_are_counted() {
+    let hourly = hourly(json!("none"));
+    let between = |after: &str, until: &str| {
+        hourly.between(at(after), at(until)).map(|(count, first, last)| format!("{count} {} {}", short(first), short(last)))
+    };
+    let counted = between("2026-01-01T00:00:00Z", "2026-01-01T03:00:00Z");
+    assert_eq!(counted.as_deref(), Some("3 2026-01-01T01:00Z 2026-01-01T03:00Z"), "after the first time, and up to the second");
+    assert_eq!(between("2026-01-01T00:00:00Z", "2026-01-01T00:59:59Z"), None);
+    assert_eq!(between("2026-01-01T03:00:00Z", "2026-01-01T00:00:00Z"), None, "the clock was set back meanwhile");
+}
+
+#[test]
 fn suspend_is_downtime() {
     // A machine that slept and one that was off find the same high-water, and it alone decides.
     let schedule = schedule("*/5 * * * *", "Asia/Kathmandu", json!({}));

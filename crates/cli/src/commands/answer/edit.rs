@@ -1,55 +1,26 @@
 //! Params that the approver changes: edits them in an editor, and lists the differences.
 
+use crate::commands::editor::{self, About};
 use crate::commands::show::asked_for;
 use crate::shared::*;
 use countersign_core::json;
 use serde_json::Value;
-use std::io::Write as _;
-use std::path::Path;
 
 /// The placeholder that stands for a redacted secret.
 const REDACTED: &str = "[redacted]";
 
 /// Opens the params in the user's editor and returns what the user saved.
 pub(super) async fn by_hand(asked: &Value, terminal: &Terminal) -> Result<Value, Failure> {
-    if !terminal.can_ask() {
-        return Err(
-            Failure::usage("there is no terminal to edit the params in").hint("give them whole with --params, such as --params @file")
-        );
-    }
     let text = serde_json::to_string_pretty(asked).map_err(|error| Failure::failed(error.to_string()))?;
     // The params that are shown are not complete. An edited copy would run with the placeholder or the truncated text.
     if text.contains(REDACTED) || asked_for(asked).1.is_some() {
         return Err(Failure::usage("the params are not shown whole, so they cannot be edited").hint("give them whole with --params"));
     }
-    let failed = |error: std::io::Error| Failure::failed(format!("the params cannot be edited: {error}"));
-    let mut file = tempfile::Builder::new().prefix("countersign-params-").suffix(".json").tempfile().map_err(failed)?;
-    writeln!(file, "{}", clean::json(&text)).and_then(|()| file.flush()).map_err(failed)?;
-    let path = file.path().to_owned();
-    let ended = tokio::task::spawn_blocking(move || open_editor(&path)).await;
-    ended.map_err(|error| Failure::failed(error.to_string()))??;
-    let edited = std::fs::read_to_string(file.path()).map_err(failed)?;
-    if edited.trim().is_empty() {
-        return Err(Failure::failed("not approved: the params were emptied in the editor"));
-    }
+    let elsewhere = "give them whole with --params, such as --params @file";
+    let edited = editor::edited(&text, &About { what: "params", otherwise: "not approved", elsewhere }, terminal).await?;
     let params = json::parse_strict(edited.as_bytes())
         .map_err(|error| Failure::new(Exit::Invalid, format!("not approved: what was edited is not JSON we accept: {}", error.message)))?;
     if params.is_object() { Ok(params) } else { Err(Failure::new(Exit::Invalid, "not approved: the params must be a JSON object")) }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the editor is the person's own, and nothing of a caller's is on its command line")]
-fn open_editor(path: &Path) -> Result<(), Failure> {
-    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.trim().is_empty());
-    let editor = named.unwrap_or_else(|| "vi".to_owned());
-    // VISUAL and EDITOR may contain flags, such as `code --wait`.
-    let mut words = editor.split_whitespace();
-    let mut command = std::process::Command::new(words.next().unwrap_or("vi"));
-    let status = command.args(words).arg(path).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::failed(format!("not approved: the editor `{editor}` ended with {status}"))),
-        Err(error) => Err(Failure::failed(format!("the editor `{editor}` cannot be started: {error}")).hint("set VISUAL or EDITOR")),
-    }
 }
 
 /// The differences, one line each: `/text: "a" → "b"`.

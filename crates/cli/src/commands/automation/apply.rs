@@ -1,6 +1,7 @@
 //! `countersign automation apply`: puts the definition of a file into force, as a new automation or as a new version.
 
 use super::{automation_named, file, mistakes};
+use crate::client::Method;
 use crate::shared::*;
 use api::Page;
 use api::automation::{AutomationView, HookTokenView, SaveAutomationRequest, SavedAutomationResponse};
@@ -56,24 +57,29 @@ impl Apply {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Self { file, space, automation, if_match, signing } = self;
         let definition = file::read(&file, terminal).await?;
-        let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let before = match automation {
             Some(named) => Some(automation_named(&named, client).await?),
-            None => of_name(&name, space.as_deref(), client).await?,
+            None => of_name(&name_of(&definition), space.as_deref(), client).await?,
         };
         let headers: Vec<_> = if_match.map(|digest| ("if-match", format!("\"{digest}\""))).into_iter().collect();
         let request = SaveAutomationRequest { space, definition, signing_secrets: signing.secrets() };
-        let answer = match &before {
-            Some(id) => client.put_with::<SavedAutomationResponse>(&["automations", id], &headers, &request).await,
-            None => client.post::<SavedAutomationResponse>(&["automations"], &request).await,
+        let (method, path) = match &before {
+            Some(id) => (Method::PUT, vec!["automations", id.as_str()]),
+            None => (Method::POST, vec!["automations"]),
         };
+        let answer = client.change_with::<SavedAutomationResponse>(method, &path, &headers, Some(&request)).await;
         let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
         saved(&answer, client, terminal).await
     }
 }
 
+/// The name that a definition gives its automation.
+pub(super) fn name_of(definition: &Value) -> String {
+    definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// The automation that has the name in this space. Whoever may not list automations makes a draft of a new one.
-async fn of_name(name: &str, space: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
+pub(super) async fn of_name(name: &str, space: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
     let space = space.map(|space| ("space", space.to_owned()));
     let query: Vec<_> = [("name", name.to_owned())].into_iter().chain(space).collect();
     match client.get::<Page<AutomationView>>(&["automations"], &query).await {

@@ -52,6 +52,17 @@ pub(super) enum Verdict {
     Deny { reason: &'static str },
 }
 
+impl Verdict {
+    /// The command that answers so.
+    pub(super) fn command(self, id: &str) -> String {
+        match self {
+            Self::Approve => format!("countersign approve {id}"),
+            Self::Grant { calls } => format!("countersign approve {id} --grant --calls {calls}"),
+            Self::Deny { reason } => format!("countersign deny {id} --reason '{reason}'"),
+        }
+    }
+}
+
 impl Stage {
     pub(super) async fn set() -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("countersign-demo-").tempdir();

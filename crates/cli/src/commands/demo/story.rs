@@ -172,7 +172,7 @@ impl<'a> Story<'a> {
             self.stage.decide(asked, verdict).await?;
         } else {
             self.advises(advice);
-            self.terminal.next(format!("countersign approve {}", asked.id));
+            self.terminal.next(verdict.command(&clean::line(&asked.id)));
         }
         self.stage.wait(&asked.id).await
     }

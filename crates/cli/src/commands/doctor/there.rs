@@ -8,18 +8,25 @@ use api::Page;
 use api::action::{AvailableResponse, SourceView};
 use api::channel::ChannelView;
 use api::connection::ConnectionView;
+use api::event::DeadLetterView;
 use api::identity::{ServerView, SpaceView, StatusResponse, WhoamiResponse};
 use api::package::PackageView;
 use api::receipt::{CheckpointResponse, KeyPurpose, KeyView};
+use api::run::RunView;
 use api::source::AddedSourceView;
 use countersign_core::Timestamp;
 use countersign_core::action::Profile;
 use countersign_core::decision::Drift;
+use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::ports::bus::LetterKind;
 use countersign_core::ports::connections::ConnectionState;
 use countersign_core::principal::Role;
+use countersign_core::run::{RunStatus, WaitingFor};
 use receipt::checkpoint::Checkpoint;
 use receipt::key::PublicKey;
 
+/// How long a run that was quarantined is told of.
+const LATELY_SECONDS: u64 = 24 * 60 * 60;
 /// A larger difference between the clocks would make deadlines confusing.
 const SKEW_SECONDS: u64 = 5;
 
@@ -49,6 +56,8 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
         }
     }
     findings.extend(state(client, now).await);
+    findings.extend(runs(client, now).await);
+    findings.extend(letters(client).await);
     findings.push(checkpoint(client).await);
     findings.extend(sources(client).await);
     findings.extend(packages(client).await);
@@ -114,6 +123,59 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
         count => Finding::ok("inbox", counted(count, "pending call", "pending calls")).fix("countersign inbox"),
     });
     findings
+}
+
+/// Whether there are runs that do not go on by themselves. Who may not read runs is told nothing of them.
+async fn runs(client: &Client, now: Timestamp) -> Vec<Finding> {
+    let listed = async |status: RunStatus| {
+        let query = [("status", status.to_string()), ("limit", PAGE_ROWS_MAX.to_string())];
+        client.get::<Page<RunView>>(&["runs"], &query).await.map(|answer| answer.read)
+    };
+    match (listed(RunStatus::Waiting).await, listed(RunStatus::Quarantined).await) {
+        (Ok(waiting), Ok(quarantined)) => stuck(&waiting, &quarantined, now),
+        (Err(_), _) | (_, Err(_)) => Vec::new(),
+    }
+}
+
+fn stuck(waiting: &Page<RunView>, quarantined: &Page<RunView>, now: Timestamp) -> Vec<Finding> {
+    let doubted = waiting.items.iter().filter(|run| run.waiting_for == Some(WaitingFor::Person)).count();
+    let is_late = |run: &&RunView| run.ended_at.is_some_and(|ended_at| now.millis_since(ended_at) < LATELY_SECONDS * 1_000);
+    let lost = quarantined.items.iter().filter(is_late).count();
+    let mut findings = Vec::new();
+    if doubted > 0 {
+        let found = format!("{} until a person says what became of a call", told(doubted, waiting, "run waits", "runs wait"));
+        findings.push(Finding::look("runs", found).fix("countersign run list --status waiting"));
+    }
+    if lost > 0 {
+        let found = format!("{} in the last day", told(lost, quarantined, "run was quarantined", "runs were quarantined"));
+        findings.push(Finding::look("runs", found).fix("countersign run list --status quarantined"));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("runs", "all go on by themselves"));
+    }
+    findings
+}
+
+/// Whether something was given up. Channels tell of their own dead letters.
+async fn letters(client: &Client) -> Option<Finding> {
+    let query = [("limit", PAGE_ROWS_MAX.to_string())];
+    Some(given_up(&client.get::<Page<DeadLetterView>>(&["dead-letters"], &query).await.ok()?.read))
+}
+
+fn given_up(letters: &Page<DeadLetterView>) -> Finding {
+    match letters.items.iter().filter(|letter| letter.kind != LetterKind::Delivery).count() {
+        0 => Finding::ok("dead letters", "none"),
+        count => {
+            let found = format!("{} given up", told(count, letters, "event or call was", "events or calls were"));
+            Finding::look("dead letters", found).fix("countersign event dlq list")
+        }
+    }
+}
+
+/// How many there are, of which one page was read.
+fn told<T>(count: usize, page: &Page<T>, one: &str, several: &str) -> String {
+    let counted = counted(count as u64, one, several);
+    if page.next.is_some() { format!("at least {counted}") } else { counted }
 }
 
 /// Whether the server runs package code. The server is asked, because the local checks may run on another machine or as another user.
@@ -256,6 +318,42 @@ mod tests {
         // The source of a package has its own findings.
         let of_package = source_finding(&source(None, "structural"), false);
         assert_eq!((of_package.verdict, of_package.fix), (Verdict::Ok, None));
+    }
+
+    #[test]
+    fn runs_that_do_not_go_on_and_what_was_given_up_are_told() {
+        let now = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let runs = |of: &[(&str, Value)], next: Value| -> Page<RunView> {
+            let run = |(ended_at, waiting_for): &(&str, Value)| {
+                json!({
+                    "id": "run_1", "automation_id": "aut_1", "space_id": "spc_1", "session_id": "ses_1", "version": 1, "digest": "",
+                    "status": "waiting", "waiting_for": waiting_for, "trigger_type": "manual", "firing_id": "fir_1", "inputs": {},
+                    "handler_failed": false, "queue": "fast", "phase": "plan", "step": 0, "worked_ms": 1, "recoveries": 0, "chain": [],
+                    "root_run_id": "run_1", "created_at": "2026-11-01T00:00:00Z", "ended_at": ended_at,
+                })
+            };
+            serde_json::from_value(json!({ "items": of.iter().map(run).collect::<Vec<_>>(), "next": next })).unwrap()
+        };
+        let told = |waiting: &Page<RunView>, quarantined: &Page<RunView>| -> Vec<_> {
+            stuck(waiting, quarantined, now).into_iter().map(|finding| (finding.verdict, finding.found)).collect()
+        };
+        let (old, new) = ("2026-11-13T00:00:00Z", "2026-11-15T00:00:00Z");
+        let well = runs(&[(old, json!("approval")), (old, Value::Null)], Value::Null);
+        assert_eq!(told(&well, &well), [(Verdict::Ok, "all go on by themselves".to_owned())]);
+        let waiting = runs(&[(old, json!("person")), (old, json!("retry"))], Value::Null);
+        let quarantined = runs(&[(new, Value::Null), (new, Value::Null), (old, Value::Null)], json!("run_1"));
+        let expected = [
+            (Verdict::Look, "1 run waits until a person says what became of a call".to_owned()),
+            (Verdict::Look, "at least 2 runs were quarantined in the last day".to_owned()),
+        ];
+        assert_eq!(told(&waiting, &quarantined), expected);
+        let letters = |kinds: &[&str]| -> Page<DeadLetterView> {
+            let letter = |kind: &&str| json!({ "id": "dlt_1", "kind": kind, "place": "a", "what": "b", "attempts": 1, "died_at": old });
+            serde_json::from_value(json!({ "items": kinds.iter().map(letter).collect::<Vec<_>>(), "next": null })).unwrap()
+        };
+        assert_eq!(given_up(&letters(&["delivery"])).verdict, Verdict::Ok);
+        let found = given_up(&letters(&["event", "delivery", "invocation"]));
+        assert_eq!((found.verdict, found.found.as_str()), (Verdict::Look, "2 events or calls were given up"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   countersign event tail
   countersign event tail --type invocation                   of calls
+  countersign event tail --subject inv_…                     of one call
   countersign event tail --after 0                           from the oldest event that is kept
   countersign event tail --json --limit 1                    the next one, as JSON";
 
@@ -17,6 +18,9 @@ pub(crate) struct Tail {
     /// Only of this type, or with this first word
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<String>,
+    /// Only about this, as a whole: the id of a call, a grant
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
     /// Begin after this position; from now on when absent
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
@@ -42,7 +46,7 @@ impl Tail {
             let Ok(read) = StreamEvent::deserialize(&event.data) else { continue };
             reached = Some(read.cursor.clone());
             // The same event under its older name is left out.
-            if read.cursor.contains('.') || !self.fits(&read.name) {
+            if read.cursor.contains('.') || !self.fits(&read) {
                 continue;
             }
             told += 1;
@@ -57,8 +61,9 @@ impl Tail {
         Ok(Exit::Ok)
     }
 
-    fn fits(&self, name: &str) -> bool {
-        let is_named = |wanted: &String| name.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.name.as_ref().is_none_or(is_named)
+    fn fits(&self, event: &StreamEvent) -> bool {
+        let is_named =
+            |wanted: &String| event.name.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.name.as_ref().is_none_or(is_named) && self.subject.as_ref().is_none_or(|subject| event.subject == *subject)
     }
 }

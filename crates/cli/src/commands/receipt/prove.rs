@@ -1,6 +1,7 @@
 //! `countersign receipt prove`: proves that one receipt is in the audit log, by its signature, its leaf, the path to the root, and the
-//! signature of the root. Each step is computed here; the server only supplies the data.
+//! signature of the root. Each step is computed here; the server, or a file that was kept, only supplies the data.
 
+use super::verify::KeyOrigin;
 use crate::shared::*;
 use api::Page;
 use api::receipt::{KeyPurpose, KeyView, ProofView};
@@ -10,30 +11,73 @@ use receipt::entry::Entry;
 use receipt::envelope::Envelope;
 use receipt::key::PublicKey;
 use receipt::tree;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::json;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
 
 /// A step that was verified: its name, and what was found.
 type Step = (&'static str, String);
 
+/// What is needed to prove one receipt. `receipt prove --json` and the page of a receipt write it to a file.
+#[derive(Deserialize)]
+pub(super) struct Kept {
+    proof: ProofView,
+    keys: Vec<KeyView>,
+}
+
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let id = super::receipt_id(id, client).await?;
-    let proof = client.get::<ProofView>(&["receipts", &id, "proof"], &[]).await?;
+    let proof = client.get::<ProofView>(&["receipts", &id, "proof"], &[]).await?.read;
     let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
+    tell(&id, &Kept { proof, keys }, KeyOrigin::SameServer, terminal)
+}
+
+/// The proof that a file has; `None` if it is a file of another kind. Of an export only the first line is read.
+pub(super) fn read(path: &Path) -> Option<Kept> {
+    serde_json::from_reader(BufReader::new(File::open(path).ok()?)).ok()
+}
+
+/// Checks a proof from a file. With a pinned key, no other may have signed the receipt.
+pub(super) fn offline(mut kept: Kept, pinned: Option<&PublicKey>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let origin = if pinned.is_some() { KeyOrigin::Pinned } else { KeyOrigin::SameFile };
+    if let Some(pinned) = pinned.map(PublicKey::to_base64) {
+        kept.keys.retain(|key| key.purpose != KeyPurpose::Receipt || key.public == pinned);
+    }
+    let id = kept.proof.entry.id.clone();
+    let hint = "an export has the whole log, with every change of its keys: countersign receipt export FILE";
+    tell(&id, &kept, origin, terminal).map_err(|failure| failure.hint(hint))
+}
+
+fn tell(id: &str, kept: &Kept, origin: KeyOrigin, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let Kept { proof, keys } = kept;
     let mut steps = Vec::new();
-    let checked = check(&id, &proof.read, &keys, &mut steps);
+    let checked = check(id, proof, keys, &mut steps);
     if terminal.is_document() {
         let steps: Vec<_> = steps.iter().map(|(step, found)| json!({ "step": step, "found": found })).collect();
         let failure = checked.as_ref().err().map(|failure| failure.message.clone());
-        terminal.document(&json!({ "ok": checked.is_ok(), "receipt_id": id, "steps": steps, "failure": failure, "proof": proof.raw }))?;
+        let key_from = origin.word();
+        terminal.document(&json!({
+            "ok": checked.is_ok(), "receipt_id": id, "steps": steps, "failure": failure, "key_from": key_from, "proof": proof, "keys": keys,
+        }))?;
         return Ok(if checked.is_ok() { Exit::Ok } else { Exit::Failed });
     }
     for (step, found) in &steps {
         terminal.line(format!("{} {step:11} {}", Tone::Ok.paint("✓ holds"), clean::line(found)))?;
     }
     checked?;
-    terminal.note(Tone::Warn.paint("! note: the keys came from the same server: compare the receipt key with one you kept"));
-    terminal.next("countersign receipt verify");
+    let note = match origin {
+        KeyOrigin::SameServer => "the keys came from the same server: compare the receipt key with one you kept",
+        KeyOrigin::SameFile => {
+            "the keys came from the file itself: this shows that the file is whole, not who wrote it; give the key with --key"
+        }
+        KeyOrigin::Pinned => "the checkpoint's key came from the file itself; that the log announced it, an export shows",
+    };
+    terminal.note(Tone::Warn.paint(format!("! note: {note}")));
+    if origin == KeyOrigin::SameServer {
+        terminal.next("countersign receipt verify");
+    }
     Ok(Exit::Ok)
 }
 

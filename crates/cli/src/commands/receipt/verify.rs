@@ -1,10 +1,11 @@
-//! `countersign receipt verify`: checks every record offline, either in a file with a pinned key or in an export that is fetched first. A
-//! key from the same place as the records shows only that they are complete, not who wrote them. The report always says so.
+//! `countersign receipt verify`: checks every record offline, either in a file with a pinned key or in an export that is fetched first; or
+//! one receipt, in a file with its proof. A key from the same place as the records shows only that they are complete, not who wrote them.
+//! The report always says so.
 
 mod found;
 
 use super::export::stream;
-use super::first_receipt_key;
+use super::{first_receipt_key, prove};
 use crate::shared::*;
 use api::Page;
 use api::receipt::{IntegrityView, KeyView};
@@ -24,7 +25,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   countersign receipt verify                                      what the server has now
   countersign receipt verify receipts.jsonl --key receipt.pem     offline, with a key you kept
-  countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt";
+  countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt
+  countersign receipt verify rcp_….proof.json                     one receipt, with the proof its page gave you";
 
 /// The hint for a file that is not an export.
 const EXPORT: &str = "countersign receipt export FILE writes one";
@@ -33,7 +35,7 @@ const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// An export; fetched from the server when absent
+    /// An export, or the proof of one receipt; an export is fetched from the server when absent
     file: Option<PathBuf>,
     /// The public key to trust, as written by `countersign receipt key`
     #[arg(long, value_name = "FILE")]
@@ -45,7 +47,7 @@ pub(crate) struct Verify {
 
 /// Where the trusted key came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyOrigin {
+pub(super) enum KeyOrigin {
     Pinned,
     SameServer,
     SameFile,
@@ -55,6 +57,12 @@ impl Verify {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         let pinned = self.key.as_deref().map(read_key).transpose()?;
         let retained = self.checkpoint.as_deref().map(read_checkpoint).transpose()?;
+        if let Some(kept) = self.file.as_deref().and_then(prove::read) {
+            return match retained {
+                Some(_) => Err(Failure::usage("a checkpoint is compared with an export, not with the proof of one receipt").hint(EXPORT)),
+                None => prove::offline(kept, pinned.as_ref(), setting.terminal),
+            };
+        }
         let (bundle, other) = match &self.file {
             Some(path) => {
                 let bundle = open_bundle(path)?;
@@ -137,7 +145,7 @@ fn tell(report: &Report, integrity: Option<&IntegrityView>, checked: &Checked<'_
 }
 
 impl KeyOrigin {
-    const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Pinned => "pinned",
             Self::SameServer => "server",
@@ -207,7 +215,7 @@ fn open_bundle(path: &Path) -> Result<File, Failure> {
     };
     let opening = serde_json::from_str::<serde_json::Value>(&first).ok();
     if opening.is_none_or(|opening| opening.get("countersign_bundle").is_none()) {
-        return Err(is_not("its first line is not that of one"));
+        return Err(is_not("its first line is not that of one, and it is no proof of a receipt"));
     }
     bundle.rewind().map_err(|error| unusable(&error))?;
     Ok(bundle)

@@ -30,5 +30,6 @@ pub(super) fn facts(invocation: &Invocation, ahead: Option<&Foresight>) -> Vec<(
 /// `private_data since 2026-11-15 11:57 UTC, from files.read_text inv_…`
 fn told(held: &Held) -> String {
     let action = held.action.as_ref().map(|action| format!("{action} ")).unwrap_or_default();
-    format!("{} since {}, from {action}{}", held.label.label, held.label.at.to_minute(), held.label.invocation)
+    let from = held.label.invocation.as_ref().map(|by| format!(", from {action}{by}")).unwrap_or_default();
+    format!("{} since {}{from}", held.label.label, held.label.at.to_minute())
 }

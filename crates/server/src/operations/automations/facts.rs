@@ -64,7 +64,7 @@ pub(crate) async fn check(
 }
 
 /// The session in which a run would call its steps. There is none yet, and nothing is called in this one.
-fn imagined(app: &App, by: &Principal, space: &Space, automation: Option<&AutomationId>) -> Session {
+pub(super) fn imagined(app: &App, by: &Principal, space: &Space, automation: Option<&AutomationId>) -> Session {
     let now = app.parts.clock.now();
     Session {
         id: SessionId::new(now, [0; 10]),
@@ -75,6 +75,7 @@ fn imagined(app: &App, by: &Principal, space: &Space, automation: Option<&Automa
         title: String::new(),
         attendance: Attendance::Unattended,
         automation: automation.cloned(),
+        asked_by: None,
         sources: None,
         created_at: now,
         ended_at: None,

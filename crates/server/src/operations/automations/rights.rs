@@ -2,10 +2,15 @@
 //! does. An automation of a space that does not exist for somebody does not exist for them either.
 
 use super::super::{Error, must, sight};
+use super::facts::imagined;
 use crate::App;
+use countersign_core::grant::GrantScope;
 use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, PrincipalId, Space, SpaceId, UserId};
+use countersign_core::{Action, AutomationId, Principal, PrincipalId, Space, SpaceId, UserId};
+use pipeline::Standing;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What somebody wants to do with the automations of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +44,33 @@ pub(crate) async fn must_have(app: &App, by: &Principal, right: Right, space: &S
 pub(crate) async fn must_save<'a>(app: &App, by: &'a Principal, space: &Space) -> Result<&'a UserId, Error> {
     must_have(app, by, Right::Write, space).await?;
     person(by).ok_or(Error::SaveNeedsPerson)
+}
+
+/// SECURITY: the modes and grants of an automation were given for what it does now. Only somebody who could give them has it do something else
+/// with them. `actions` are those that it would call.
+pub(crate) async fn must_take_over(
+    app: &App,
+    by: &Principal,
+    space: &Space,
+    automation: &AutomationId,
+    actions: &BTreeMap<String, (Arc<Action>, Standing)>,
+) -> Result<(), Error> {
+    if by.may(Permission::ManagePolicy) {
+        return Ok(());
+    }
+    let session = imagined(app, by, space, Some(automation));
+    let own = GrantScope::Automation(automation.clone());
+    let mut freer = Vec::new();
+    for (action, _) in actions.values() {
+        let modes = app.store().find_modes(&space.org, Some(automation), &action.id).await?;
+        let otherwise = modes.org.map_or(policy::inferred(action.tier), |org| org.mode);
+        let is_looser = modes.automation.is_some_and(|own| own.mode < otherwise);
+        let grants = app.store().find_grants(&session, &action.id).await?;
+        if is_looser || grants.iter().any(|grant| grant.terms.scope == own) {
+            freer.push(format!("`{}`", action.id));
+        }
+    }
+    if freer.is_empty() { Ok(()) } else { Err(Error::PermittedBefore { automation: automation.clone(), actions: freer.join(", ") }) }
 }
 
 /// The person who asks; agents, services and automations only propose.

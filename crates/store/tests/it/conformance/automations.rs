@@ -4,16 +4,17 @@ use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
-use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
+use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
-use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs};
+use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs, Sessions};
+use countersign_core::principal::Role;
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
+use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
 use serde_json::{Value, json};
-use store::{FiringFilter, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
+use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
 on_both_engines!(
     a_definition_is_a_version_and_the_same_one_is_none,
@@ -21,10 +22,15 @@ on_both_engines!(
     a_trigger_keeps_its_token_and_its_history_across_versions,
     a_token_is_shown_once_and_the_old_one_lasts_if_asked_for,
     a_draft_lasts_a_day,
+    a_maker_has_so_many_drafts_in_a_space,
     a_schedule_goes_forward_once,
+    a_schedule_that_would_not_fire_as_it_has_to_is_found,
+    what_a_person_stopped_leaves_a_row_when_it_goes_on,
     the_same_tick_event_or_key_starts_one_run,
     a_key_of_another_request_is_refused_and_expires,
+    each_sender_has_keys_of_its_own,
     queue_order_and_bound,
+    a_queue_without_its_first_run_goes_on,
     a_full_queue_drops_the_newest_or_the_oldest,
     what_started_nothing_is_one_row_a_minute,
     a_rate_is_kept,
@@ -36,6 +42,8 @@ on_both_engines!(
     poison_run_quarantined,
     a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
     an_automation_acts_as_long_as_its_creator_may,
+    a_run_acts_for_whoever_saved_its_version,
+    a_session_holds_what_its_run_has_taken_over_or_was_sent,
 );
 
 pub(crate) fn save(tenant: &Tenant, name: &str, version: u32) -> SaveAutomation {
@@ -67,6 +75,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         definition: automation.definition,
         trigger_type: TriggerType::Webhook,
         inputs: json!({ "since": "now" }),
+        shown_inputs: json!({ "since": "now" }),
         queue: "fast".to_owned(),
         concurrency: Concurrency::AllowParallel,
         rate: None,
@@ -74,7 +83,8 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         copied: Vec::new(),
         chain: Vec::new(),
         root: None,
-        even_paused: false,
+        from_outside: false,
+        asked_by: None,
     };
     NewFiring {
         id: tenant.draw(FiringId::new),
@@ -212,12 +222,34 @@ async fn a_token_is_shown_once_and_the_old_one_lasts_if_asked_for(kind: Kind) {
 async fn a_draft_lasts_a_day(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!({ "name": "x" }), &tenant.person()).await.unwrap();
+    let automation = saved(store, &tenant, "digest").await;
+    let draft = store.add_draft(&tenant.org, &tenant.space, Some(&automation), json!({ "name": "x" }), &tenant.person()).await;
+    let draft = draft.unwrap().unwrap();
+    assert_eq!((&draft.automation, draft.replaces), (&Some(automation.id), Some(automation.definition)));
     assert_eq!(store.find_draft(&tenant.org, &draft.id).await.unwrap(), Some(draft.clone()));
     assert_eq!(store.list_drafts(&tenant.org, &Default::default(), &everything()).await.unwrap().items.len(), 1);
     world.clock.set(draft.expires_at);
     assert_eq!(store.find_draft(&tenant.org, &draft.id).await, Ok(None));
     assert_eq!(store.forget_drafts(&tenant.org).await, Ok(1));
+}
+
+async fn a_maker_has_so_many_drafts_in_a_space(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let other = store.create_space(&tenant.org, "lab", &tenant.person()).await.unwrap().unwrap().id;
+    let add =
+        async |space: &SpaceId, by: &PrincipalId| store.add_draft(&tenant.org, space, None, json!({ "name": "x" }), by).await.unwrap();
+    let (person, agent) = (tenant.person(), PrincipalId::Agent(tenant.session.id.clone()));
+    let mut last = None;
+    for _ in 0..DRAFTS_MAX {
+        last = add(&tenant.space, &person).await;
+        assert!(last.is_some());
+    }
+    assert_eq!(add(&tenant.space, &person).await, None);
+    assert!(add(&tenant.space, &agent).await.is_some() && add(&other, &person).await.is_some(), "each maker in each space");
+    // One that is gone makes room, whether or not it has been removed.
+    world.clock.set(last.unwrap().expires_at);
+    assert!(add(&tenant.space, &person).await.is_some());
 }
 
 async fn a_schedule_goes_forward_once(kind: Kind) {
@@ -236,7 +268,7 @@ async fn a_schedule_goes_forward_once(kind: Kind) {
         high_water: world.clock.now(),
         next_due_at: Some(later),
         skipped: vec![SkippedTicks { reason: FiringReason::Superseded, count: 7, first_at: testkit::clock::START, last_at: later }],
-        is_corrected: true,
+        mended: Some(Mended::HighWater),
     };
     world.clock.advance_ms(1);
     let passed = PassedTicks { high_water: world.clock.now(), ..passed };
@@ -249,6 +281,72 @@ async fn a_schedule_goes_forward_once(kind: Kind) {
     assert_eq!(store.list_due_triggers(10).await.unwrap().len(), 1);
     store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await.unwrap();
     assert_eq!(store.list_due_triggers(10).await, Ok(vec![]), "it is paused");
+}
+
+/// The events of this name since a place in the log, each by what it says in `what`.
+async fn told(store: &Store, tenant: &Tenant, after: i64, name: &str) -> Vec<Value> {
+    let events = store.list_events_after(&tenant.org, after, 500).await.unwrap();
+    let body = |event: &str| serde_json::from_str::<Value>(event).unwrap();
+    events.iter().filter(|event| event.name == name).map(|event| body(&event.body)["what"].clone()).collect()
+}
+
+async fn a_schedule_that_would_not_fire_as_it_has_to_is_found(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let stray = async || store.list_stray_schedules(10).await.unwrap();
+    assert_eq!(stray().await, []);
+    world.home.tamper("UPDATE triggers SET next_due_at = NULL WHERE kind = 'schedule'").await;
+    let found = stray().await.remove(0);
+    assert_eq!((&found.automation, found.id.as_str()), (&automation.id, "day"));
+    let before = store.newest_event(&tenant.org).await.unwrap();
+    let passed = PassedTicks {
+        org: tenant.org.clone(),
+        automation: automation.id.clone(),
+        trigger: found.id,
+        from: found.high_water,
+        high_water: world.clock.now(),
+        next_due_at: Some(world.clock.now().plus_seconds(3_600)),
+        skipped: Vec::new(),
+        mended: Some(Mended::NextDue),
+    };
+    assert_eq!(store.pass_ticks(passed).await, Ok(true));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["next_due"]);
+    assert_eq!(stray().await, []);
+    // A clock may be off by a minute.
+    let now = world.clock.now();
+    world.clock.set(now.minus_seconds(60));
+    assert_eq!(stray().await, []);
+    world.clock.set(now.minus_seconds(61));
+    assert_eq!(stray().await.len(), 1, "its high-water is ahead of the clock");
+    store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await.unwrap();
+    assert_eq!(stray().await, [], "it does not fire anyway");
+}
+
+async fn what_a_person_stopped_leaves_a_row_when_it_goes_on(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (from, until) = (world.clock.now(), world.clock.now().plus_seconds(7_200));
+    let set = |status, schedules| store.set_automation_status(&tenant.org, &automation.id, status, schedules, &tenant.owner);
+    let from_now = |reason, count| {
+        let left_out = Some(SkippedTicks { reason, count, first_at: from, last_at: until });
+        FromNow { next_due_at: Some(until.plus_seconds(3_600)), left_out }
+    };
+    set(AutomationStatus::Paused, Vec::new()).await.unwrap();
+    world.clock.set(until);
+    let schedules = || vec![("day".to_owned(), from_now(FiringReason::Paused, 3))];
+    set(AutomationStatus::Active, schedules()).await.unwrap();
+    set(AutomationStatus::Active, schedules()).await.unwrap();
+    let trigger = store.find_trigger(&tenant.org, &automation.id, "day").await.unwrap().unwrap();
+    assert_eq!((trigger.high_water, trigger.next_due_at), (Some(until), Some(until.plus_seconds(3_600))));
+    world.clock.advance_ms(1);
+    let change = async |change| store.change_trigger(&tenant.org, &automation.id, "day", change, &tenant.owner).await.unwrap().unwrap();
+    assert!(!change(TriggerChange::Disable).await.is_enabled);
+    assert!(change(TriggerChange::Enable(from_now(FiringReason::Disabled, 2))).await.is_enabled);
+    let rows = store.list_firings(&tenant.org, &automation.id, &FiringFilter::default(), &everything()).await.unwrap().items;
+    let rows: Vec<_> = rows.iter().map(|row| (row.reason, row.count, row.first_at, row.last_at)).collect();
+    assert_eq!(rows, [(FiringReason::Disabled, 2, from, until), (FiringReason::Paused, 3, from, until)], "once each");
 }
 
 async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
@@ -276,6 +374,18 @@ async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
     assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::New(_))));
 }
 
+async fn each_sender_has_keys_of_its_own(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    for (trigger, body) in [(Some("hook"), "one"), (Some("added"), "two"), (None, "three")] {
+        let occasion = Occasion::Key { key: "once".into(), fingerprint: sha256(body) };
+        let new = || NewFiring { trigger: trigger.map(str::to_owned), ..firing(&tenant, &automation, occasion.clone()) };
+        assert!(matches!(store.fire(new()).await, Ok(Fired::New(_))), "{trigger:?}");
+        assert!(matches!(store.fire(new()).await, Ok(Fired::Earlier(_))), "{trigger:?}");
+    }
+}
+
 async fn queue_order_and_bound(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
@@ -301,6 +411,23 @@ async fn queue_order_and_bound(kind: Kind) {
         assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(true));
     }
     assert_eq!(claimed(store).await, []);
+}
+
+async fn a_queue_without_its_first_run_goes_on(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let queue = Concurrency::Queue { max: 10, drop: Dropped::Newest };
+    let fire = || fired(store, with(firing(&tenant, &automation, Occasion::Request), queue));
+    let (first, second) = (fire().await.1.unwrap(), fire().await.1.unwrap());
+    assert_eq!(store.promote_stuck_runs().await, Ok(0), "the first one goes on");
+    world.home.tamper(&format!("UPDATE runs SET slot = 0 WHERE id = '{first}'; DELETE FROM run_leases WHERE run_id = '{first}'")).await;
+    assert_eq!(claimed(store).await, [], "nothing else would ever end the wait");
+    let before = store.newest_event(&tenant.org).await.unwrap();
+    assert_eq!(store.promote_stuck_runs().await, Ok(1));
+    assert_eq!(store.promote_stuck_runs().await, Ok(0));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["queue_moved"]);
+    assert_eq!(claimed(store).await.iter().map(|lease| &lease.run).collect::<Vec<_>>(), [&second]);
 }
 
 async fn a_full_queue_drops_the_newest_or_the_oldest(kind: Kind) {
@@ -426,7 +553,9 @@ async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: K
     assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
     let denied = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     store.finish(denied.into()).await.unwrap();
+    let before = store.newest_event(&tenant.org).await.unwrap();
     assert_eq!(store.wake_forgotten_runs().await, Ok(1));
+    assert_eq!(told(store, &tenant, before, "automation.mended").await, ["run_woken"]);
     assert_eq!(store.wake_run(&tenant.org, &pending.id).await, Ok(false), "it is awake");
     assert_eq!(claimed(store).await.len(), 1);
 }
@@ -447,14 +576,14 @@ async fn poison_run_quarantined(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
     let (_, run) = leased(store, &tenant, &automation).await;
-    for _ in 0..RUN_RECOVERIES_MAX {
+    for _ in 1..RUN_RECOVERIES_MAX {
         assert_eq!(store.free_all_runs().await, Ok(1));
         assert_eq!(claimed(store).await.len(), 1);
     }
     assert_eq!(store.free_all_runs().await, Ok(1));
     assert_eq!(claimed(store).await, []);
     let run = store.find_run(&tenant.org, &run.id).await.unwrap().unwrap();
-    assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, RUN_RECOVERIES_MAX + 1));
+    assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, 3));
     let told = store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A run was quarantined"]);
     assert!(told[0].space == run.space && told[0].body.contains(run.id.as_str()), "{told:?}");
@@ -486,4 +615,57 @@ async fn an_automation_acts_as_long_as_its_creator_may(kind: Kind) {
     assert_eq!((principal.owner, principal.role), (Some(tenant.owner.clone()), None));
     store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Archived, Vec::new(), &tenant.owner).await.unwrap();
     assert_eq!(store.find_principal(&tenant.org, &acts_as).await, Ok(None));
+}
+
+async fn a_run_acts_for_whoever_saved_its_version(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let first = saved(store, &tenant, "digest").await;
+    let (ada, _) = store.create_user(&tenant.as_owner, "ada", Role::Member).await.unwrap().unwrap();
+    let another = SaveAutomation { automation: Some(first.id.clone()), ..save(&tenant, "digest", 2) };
+    let another = store.save_automation(&tenant.org, another, &ada.id).await.unwrap();
+    let Saved::Done { automation: second, .. } = another else { panic!("{another:?}") };
+    let begun = async |version: &Automation| {
+        let run = fired(store, firing(&tenant, version, Occasion::Request)).await.1.unwrap();
+        store.find_run(&tenant.org, &run).await.unwrap().unwrap().session
+    };
+    // The first was on its way when the second version was saved.
+    let (of_first, of_second) = (begun(&first).await, begun(&second).await);
+    let acts_as = PrincipalId::Automation(first.id.clone());
+    let acts_for = async |session: &SessionId| {
+        let principal = store.find_principal_in(&tenant.org, &acts_as, session).await.unwrap();
+        principal.map(|principal| principal.owner.unwrap())
+    };
+    assert_eq!((acts_for(&of_first).await, acts_for(&of_second).await), (Some(tenant.owner.clone()), Some(ada.id.clone())));
+    assert_eq!(acts_for(&tenant.session.id).await, None, "it is no session of the automation's");
+    store.disable_user(&tenant.org, &ada.id, &tenant.person()).await.unwrap();
+    assert_eq!((acts_for(&of_first).await, acts_for(&of_second).await), (Some(tenant.owner.clone()), None));
+}
+
+async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let begun = async |from_outside: bool, rerun_of: Option<&Run>, copied: Vec<StepRecord>| {
+        let mut new = firing(&tenant, &automation, Occasion::Request);
+        let start = new.start.as_mut().unwrap();
+        (start.from_outside, start.rerun_of, start.copied) = (from_outside, rerun_of.map(|run| run.id.clone()), copied);
+        let run = fired(store, new).await.1.unwrap();
+        store.find_run(&tenant.org, &run).await.unwrap().unwrap()
+    };
+    let held = async |run: &Run| {
+        let labels = store.list_labels(&tenant.org, &run.session).await.unwrap();
+        labels.into_iter().map(|held| (held.label, held.invocation)).collect::<Vec<_>>()
+    };
+    let first = begun(true, None, Vec::new()).await;
+    let sent = ("untrusted_content".to_owned(), None);
+    assert_eq!(held(&first).await, [sent.clone()]);
+    let call = tenant.draw(InvocationId::new);
+    store.label_session(&tenant.org, &first.session, "private_data", &call).await.unwrap();
+    let private = ("private_data".to_owned(), Some(call));
+    let copied = || vec![step(0, world.clock.now())];
+    assert_eq!(held(&begun(false, Some(&first), Vec::new()).await).await, [sent.clone()], "it reads everything anew, with the same inputs");
+    assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
+    assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
+    assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
 }

@@ -23,6 +23,7 @@ on_both_engines!(
     who_does_not_answer_in_time_loses_the_event_to_the_next_and_counts_no_more,
     what_is_given_back_comes_again_after_its_delay,
     what_fails_too_often_becomes_a_dead_letter_and_can_be_asked_for_once_more,
+    a_consumer_of_ours_is_told_of_what_it_gets_once_more,
     the_event_that_tells_of_a_dead_letter_causes_no_other,
     a_group_that_retention_overtakes_says_how_many_events_it_lost,
     a_group_has_a_bounded_number_of_events_in_flight,
@@ -297,7 +298,7 @@ async fn what_fails_too_often_becomes_a_dead_letter_and_can_be_asked_for_once_mo
     tenant.read_once(store).await;
     store.forget_old(&tenant.org).await.unwrap();
     assert_eq!(store.find_event(&tenant.org, position).await, Ok(None));
-    assert_eq!(store.retry_dead_events(&tenant.org, None, Some(&dead.id)).await, Ok(1));
+    assert_eq!(store.retry_dead_events(&tenant.org, None, Some(&dead.id), &tenant.person()).await, Ok(1));
     assert_eq!(letters().await, []);
     let again = claim(store, &tenant, 1).await.remove(0);
     assert_eq!((&again.event, again.delivery), (&dead.event, 1), "as if it had never been delivered");
@@ -312,6 +313,28 @@ async fn what_fails_too_often_becomes_a_dead_letter_and_can_be_asked_for_once_mo
     assert_eq!(store.drop_dead_event(&tenant.org, &letter.id).await, Ok(true));
     assert_eq!(store.drop_dead_event(&tenant.org, &letter.id).await, Ok(false));
     assert_eq!(letters().await, []);
+}
+
+async fn a_consumer_of_ours_is_told_of_what_it_gets_once_more(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ours = GroupName::parse("automations").unwrap();
+    for name in [&ours, &group()] {
+        let new = NewGroup { deliveries_max: 1, ..NewGroup::ours(name.clone(), Start::Now) };
+        store.subscribe(&tenant.org, new).await.unwrap();
+    }
+    let position = publish(store, &tenant, &["a"]).await[0];
+    for name in [&ours, &group()] {
+        let claimed = store.claim_events(&tenant.org, name, 1).await.unwrap().unwrap().remove(0);
+        assert_eq!(store.nack_events(&tenant.org, name, vec![claimed.claim], 0, "no".to_owned()).await, Ok(vec![]));
+    }
+    let before = store.newest_event(&tenant.org).await.unwrap();
+    assert_eq!(store.retry_dead_events(&tenant.org, None, None, &tenant.person()).await, Ok(2));
+    let told = store.list_events_after(&tenant.org, before, 10).await.unwrap();
+    let told: Vec<_> = told.iter().map(|event| (event.name.as_str(), event.key.as_str())).collect();
+    assert_eq!(told, [("event_group.replayed", "automations")], "others ask for their events");
+    let found = store.find_event_group(&tenant.org, &ours).await.unwrap().unwrap();
+    assert_eq!((found.in_flight, found.cursor), (1, position));
 }
 
 async fn the_event_that_tells_of_a_dead_letter_causes_no_other(kind: Kind) {

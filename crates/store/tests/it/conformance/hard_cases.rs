@@ -12,7 +12,7 @@ use countersign_core::run::{RunStatus, WaitingFor};
 use countersign_core::{Amount, Clock as _, EventId, SpaceId};
 use std::collections::BTreeSet;
 use std::io::Cursor;
-use store::{FiringFilter, Store, TriggerChange};
+use store::{FiringFilter, FromNow, Store, TriggerChange};
 use testkit::SeededRandom;
 
 on_both_engines!(
@@ -112,6 +112,14 @@ async fn a_key_that_was_told_to_come_again_is_free(kind: Kind) {
         let Ok(Fired::New(first)) = dropped(key).await else { panic!("{key} is new") };
         assert!(matches!(dropped(key).await, Ok(Fired::Earlier(again)) if again.id == first.id), "{key}");
     }
+    // Who came while it was stopped, or sent what did not fit, comes again with the same key.
+    for reason in [FiringReason::Paused, FiringReason::Disabled, FiringReason::InputsInvalid] {
+        let occasion = |body| Occasion::Key { key: reason.to_string(), fingerprint: sha256(body) };
+        let refused = NewFiring { start: None, reason, ..firing(&tenant, &automation, occasion("first")) };
+        assert!(matches!(store.fire(refused).await, Ok(Fired::New(_))), "{reason}");
+        let again = store.fire(firing(&tenant, &automation, occasion("second"))).await;
+        assert!(matches!(again, Ok(Fired::New(firing)) if firing.run.is_some()), "{reason}");
+    }
 }
 
 async fn drop_race_across_replicas(kind: Kind) {
@@ -129,7 +137,7 @@ async fn drop_race_across_replicas(kind: Kind) {
     let started = reasons.iter().filter(|reason| **reason == FiringReason::OnTime).count();
     let dropped = reasons.iter().filter(|reason| **reason == FiringReason::AlreadyRunning).count();
     assert_eq!((started, dropped), (1, 9), "{reasons:?}");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 9, "what was dropped is in the ledger");
     assert_eq!(claimed(store).await.len(), 1);
@@ -164,11 +172,11 @@ async fn event_storm_bounded(kind: Kind) {
     let told = store.list_notifications(&tenant.org, &BTreeSet::new(), &everything()).await.unwrap().items;
     assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A trigger was disabled"]);
     assert!(told[0].invocation.is_none() && told[0].body.starts_with("`hook` of the automation `digest`: "), "{told:?}");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert!(rows.len() <= 5, "one row a minute: {rows:?}");
     assert_eq!(fire().await.0, FiringReason::BreakerOpen, "until a person enables it");
-    let change = TriggerChange::Enable { next_due_at: None };
+    let change = TriggerChange::Enable(FromNow::default());
     store.change_trigger(&tenant.org, &automation.id, "hook", change, &tenant.owner).await.unwrap();
     world.clock.advance_seconds(60);
     assert_eq!(fire().await.0, FiringReason::OnTime);
@@ -215,7 +223,7 @@ async fn a_burst_starts_one_run_with_its_last_event(kind: Kind) {
     let done = fire(gathering.clone()).await.unwrap();
     let Some(Fired::New(started)) = done else { panic!("{done:?}") };
     assert_eq!(fire(gathering).await, Ok(None), "another server was first");
-    let filter = FiringFilter { trigger: None, outcome: Some(FiringOutcome::Dropped) };
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert_eq!(rows.iter().map(|row| (row.reason, row.count)).collect::<Vec<_>>(), [(FiringReason::Debounced, 4)]);
     assert!(rows[0].detail.as_ref().unwrap().contains(started.id.as_str()), "it says which firing they went into");
@@ -353,8 +361,10 @@ async fn budget_never_crossed(kind: Kind) {
     };
     assert_eq!(reserve(&lease, "a", 600).await, Ok(Reserved::Done));
     assert_eq!(reserve(&lease, "b", 401).await, Ok(Reserved::TooMuch), "what is reserved counts");
+    assert_eq!(store.run_cost(&tenant.org, &run.id).await, Ok(amount(600)));
     store.settle_budget(&tenant.org, &run.id, "a", amount(100)).await.unwrap();
     store.settle_budget(&tenant.org, &run.id, "a", amount(0)).await.unwrap();
+    assert_eq!(store.run_cost(&tenant.org, &run.id).await, Ok(amount(100)));
     assert_eq!(reserve(&lease, "b", 900).await, Ok(Reserved::Done), "what was settled counts as what it did cost, once");
     // Killed between the reservation and the outcome: the next worker reserves the same call again, and nothing beside it.
     assert_eq!(store.free_all_runs().await, Ok(1));

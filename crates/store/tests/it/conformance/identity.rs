@@ -7,6 +7,8 @@ use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId, limits};
+use serde_json::json;
+use std::collections::BTreeMap;
 use store::{ChangedUser, Error, LinkOpened, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
@@ -129,6 +131,14 @@ async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
     }
     assert_eq!(store.log_size(&tenant.org).await, Ok(size + 1), "a change is signed, and what changes nothing is none");
     assert_eq!(store.change_space(&tenant.org, &tenant.draw(SpaceId::new), refused, &tenant.person()).await, Ok(None));
+    let defaults = BTreeMap::from([("team".to_owned(), json!("ops")), ("limit".to_owned(), json!({ "b": 1, "a": [1.5, null] }))]);
+    for _ in 0..2 {
+        let change = SpaceChange { defaults: Some(defaults.clone()), ..SpaceChange::default() };
+        let changed = store.change_space(&tenant.org, &space.id, change, &tenant.person()).await.unwrap().unwrap();
+        assert_eq!((&changed.defaults, changed.band), (&defaults, Band::Red));
+        assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(changed)));
+    }
+    assert_eq!(store.log_size(&tenant.org).await, Ok(size + 2), "defaults are signed too");
 }
 
 async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {

@@ -1,16 +1,20 @@
 //! What an org does not want to keep goes, its audit log stays whole, and nobody else loses anything.
 
+use super::automations::{at, claimed, fired, firing, leased, saved, step};
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines};
+use countersign_core::automation::Automation;
 use countersign_core::invocation::{Claimed, DIGEST, Failure, NOT_KEPT};
 use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::ports::{Batches, EventFeed, Invocations};
+use countersign_core::ports::runs::{Occasion, ReserveBudget, Reserved, SavedRun, Then};
+use countersign_core::ports::{Batches, EventFeed, Invocations, Runs, Sessions};
 use countersign_core::retention::Retention;
+use countersign_core::run::{Run, RunFailure, RunStatus, StepRecord, StepStatus};
 use countersign_core::session::Keeps;
-use countersign_core::{Batch, Call, Invocation, NotificationId, Status};
-use serde_json::json;
-use store::{Forgotten, InvocationFilter, ReceiptFilter, SpaceChange, Store};
+use countersign_core::{Amount, Batch, Call, Clock as _, Invocation, InvocationId, NotificationId, PrincipalId, Status};
+use serde_json::{Value, json};
+use store::{Forgotten, InvocationFilter, ReceiptFilter, RunFilter, SpaceChange, Store};
 
 on_both_engines!(
     old_calls_and_events_are_forgotten_and_the_log_still_verifies,
@@ -20,6 +24,9 @@ on_both_engines!(
     what_belongs_to_old_calls_goes_with_them,
     a_space_that_keeps_digests_only_keeps_no_text_of_what_ended_an_hour_ago,
     no_text_of_a_space_that_keeps_digests_only_is_in_a_backup,
+    ended_runs_are_forgotten_after_their_calls,
+    a_space_that_keeps_digests_only_keeps_no_text_of_runs_that_ended_an_hour_ago,
+    the_inputs_of_a_run_are_sealed_and_open_in_no_other_run,
 );
 
 const DAY: u64 = 24 * 60 * 60;
@@ -158,20 +165,25 @@ async fn backup_of(store: &Store) -> String {
     String::from_utf8(backup).unwrap()
 }
 
+/// Puts a call into quarantine, in this state and with this column of its space for its content.
+async fn quarantine(world: &World, tenant: &Tenant, invocation: &InvocationId, state: &str, sealed: &str) {
+    let (space, session) = (&tenant.space, &tenant.session.id);
+    let quarantine = format!(
+        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, holds, sealed, digest, caught, state,
+           reason, expires_at, created_at)
+         SELECT org_id, '{invocation}', '{space}', '{session}', 'fake.read', 'agent:{session}', 'params', {sealed}, 'digest', '[]',
+           '{state}', '{CANARY}', 0, 0 FROM spaces WHERE id = '{space}'"
+    );
+    world.home.tamper(&quarantine).await;
+}
+
 async fn what_belongs_to_old_calls_goes_with_them(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let (org, space, session) = (&tenant.org, &tenant.space, &tenant.session.id);
+    let org = &tenant.org;
     let ((old, batch), kept) = (ended_with_texts(&world, &tenant).await, tenant.read_once(store).await);
-    for (invocation, state, sealed) in [(&old.id, "discarded", "NULL"), (&kept.id, "held", "sealed_key")] {
-        let quarantine = format!(
-            "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, holds, sealed, digest, caught, state,
-               reason, expires_at, created_at)
-             SELECT org_id, '{invocation}', '{space}', '{session}', 'fake.read', 'agent:{session}', 'params', {sealed}, 'digest', '[]',
-               '{state}', '{CANARY}', 0, 0 FROM spaces WHERE id = '{space}'"
-        );
-        world.home.tamper(&quarantine).await;
-    }
+    quarantine(&world, &tenant, &old.id, "discarded", "NULL").await;
+    quarantine(&world, &tenant, &kept.id, "held", "sealed_key").await;
     store.set_retention(org, retention(), &tenant.person()).await.unwrap();
     world.clock.advance_seconds(181 * DAY);
     let forgotten = store.forget_old(org).await.unwrap();
@@ -252,4 +264,124 @@ async fn no_text_of_a_space_that_keeps_digests_only_is_in_a_backup(kind: Kind) {
     assert_eq!(store.digest_ended(&tenant.org).await, Ok(0), "once is enough");
     world.verify(&tenant).await;
     assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+/// What a run was given, which stands nowhere in clear text.
+const GIVEN: &str = "the miller's own hand";
+/// Names what a run has spent.
+const SPENT: &str = "a sack of flour";
+
+/// A run that has failed, with a call, two steps and something spent. All of it but the call has texts.
+async fn ended_run(world: &World, tenant: &Tenant, automation: &Automation) -> (Run, Invocation) {
+    let (store, now) = (&world.store, world.clock.now());
+    let mut new = firing(tenant, automation, Occasion::Request);
+    let start = new.start.as_mut().unwrap();
+    (start.inputs, start.shown_inputs) = (json!({ "text": GIVEN }), json!({ "text": CANARY }));
+    fired(store, new).await;
+    let lease = claimed(store).await.remove(0);
+    let mut run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
+    let reserve =
+        ReserveBudget { lease: lease.clone(), key: SPENT.to_owned(), most: Amount::from_millionths(1).unwrap(), cap: Amount::MAX };
+    assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Done));
+    let mut call = tenant.reading();
+    (call.session, call.principal) = (run.session.clone(), PrincipalId::Automation(automation.id.clone()));
+    store.finish(tenant.finish(&call, Row::Insert, Status::Succeeded).into()).await.unwrap();
+    let done = StepRecord { invocation: Some(call.id.clone()), output: Some(json!(CANARY)), ..step(0, now) };
+    let failure = Failure { code: "denied".to_owned(), message: CANARY.to_owned() };
+    let failed = StepRecord { status: StepStatus::Failed, output: None, failure: Some(failure), ..step(1, now) };
+    run.status = RunStatus::Failed;
+    run.output = Some(json!({ "text": CANARY }));
+    run.failure = Some(RunFailure { code: "denied".to_owned(), message: CANARY.to_owned(), step_id: Some("step_1".to_owned()) });
+    let saved = SavedRun { steps: vec![done, failed], ..at(&lease, &run, Then::End) };
+    assert_eq!(store.save_run(saved).await, Ok(true));
+    (run, call)
+}
+
+async fn ended_runs_are_forgotten_after_their_calls(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, ours, theirs) = (&world.store, world.tenant("ours").await, world.tenant("theirs").await);
+    let (automation, other) = (saved(store, &ours, "digest").await, saved(store, &theirs, "digest").await);
+    let (old, _) = ended_run(&world, &ours, &automation).await;
+    let (held, held_call) = ended_run(&world, &ours, &automation).await;
+    quarantine(&world, &ours, &held_call.id, "held", "sealed_key").await;
+    let (_, open) = leased(store, &ours, &automation).await;
+    let (kept, _) = ended_run(&world, &theirs, &other).await;
+    store.set_retention(&ours.org, retention(), &ours.person()).await.unwrap();
+    assert_eq!(store.forget_old(&ours.org).await, Ok(Forgotten::default()), "nothing is old yet");
+    assert_eq!(backup_of(store).await.matches(SPENT).count(), 3);
+    world.clock.advance_seconds(181 * DAY);
+    let forgotten = store.forget_old(&ours.org).await.unwrap();
+    assert_eq!((forgotten.invocations, forgotten.runs), (1, 1));
+    assert_eq!(store.find_run(&ours.org, &old.id).await, Ok(None));
+    assert_eq!(store.list_steps(&ours.org, &old.id).await, Ok(vec![]));
+    assert!(store.find_session(&ours.org, &old.session).await.unwrap().is_none());
+    for (tenant, run, why) in [(&ours, &open, "it has not ended"), (&ours, &held, "its call is kept"), (&theirs, &kept, "it is theirs")] {
+        assert!(store.find_run(&tenant.org, &run.id).await.unwrap().is_some(), "{why}");
+        assert!(store.find_session(&tenant.org, &run.session).await.unwrap().is_some(), "{why}");
+    }
+    assert_eq!(store.list_steps(&theirs.org, &kept.id).await.unwrap().len(), 2);
+    world.home.tamper("UPDATE quarantines SET sealed = NULL, state = 'expired'").await;
+    let forgotten = store.forget_old(&ours.org).await.unwrap();
+    assert_eq!((forgotten.invocations, forgotten.runs), (1, 1), "the call that was held, and its run after it");
+    assert_eq!(backup_of(store).await.matches(SPENT).count(), 1, "what theirs has spent");
+    // The log names the sessions of runs that are gone.
+    assert_eq!(store.check_integrity(&ours.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+async fn a_space_that_keeps_digests_only_keeps_no_text_of_runs_that_ended_an_hour_ago(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant, other) = (&world.store, world.tenant("acme").await, world.tenant("other").await);
+    let (automation, others) = (saved(store, &tenant, "digest").await, saved(store, &other, "digest").await);
+    let change = SpaceChange { keeps: Some(Keeps::Digests), ..SpaceChange::default() };
+    store.change_space(&tenant.org, &tenant.space, change, &tenant.person()).await.unwrap().unwrap();
+    let (before, _) = ended_run(&world, &tenant, &automation).await;
+    ended_run(&world, &other, &others).await;
+    let told = async |tenant: &Tenant| {
+        let events = store.list_events_after(&tenant.org, 0, 500).await.unwrap();
+        let ended = events.into_iter().find(|event| event.name == "automation.run.failed").unwrap();
+        serde_json::from_str::<Value>(&ended.body).unwrap()
+    };
+    let (bare, whole) = (told(&tenant).await, told(&other).await);
+    assert_eq!((&whole["output"]["text"], &whole["error"]["message"]), (&json!(CANARY), &json!(CANARY)));
+    assert_eq!((&bare["output"], &bare["error"]["message"], &bare["error"]["code"]), (&Value::Null, &json!(NOT_KEPT), &json!("denied")));
+    let (_, open) = leased(store, &tenant, &automation).await;
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(0), "whoever waits for a run gets what it came to");
+    world.clock.advance_seconds(DIGEST_AFTER_SECONDS + 1);
+    let (young, _) = ended_run(&world, &tenant, &automation).await;
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(2), "the call, and the run after it");
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(0), "once is enough");
+    let kept = store.find_run(&tenant.org, &before.id).await.unwrap().unwrap();
+    assert_eq!((&kept.inputs, &kept.shown_inputs, &kept.output), (&None, &Value::Null, &None));
+    let failure = RunFailure { message: NOT_KEPT.to_owned(), ..before.failure.unwrap() };
+    assert_eq!((kept.status, kept.failure), (RunStatus::Failed, Some(failure)), "all else is as it was");
+    let steps = store.list_steps(&tenant.org, &before.id).await.unwrap();
+    let left: Vec<_> = steps.iter().map(|step| (&step.output, step.failure.as_ref().map(|failure| failure.message.as_str()))).collect();
+    assert_eq!(left, [(&None, None), (&None, Some(NOT_KEPT))]);
+    for (run, inputs, why) in [(&young, json!({ "text": GIVEN }), "it ended just now"), (&open, json!({ "since": "now" }), "it is open")] {
+        assert_eq!(store.find_run(&tenant.org, &run.id).await.unwrap().unwrap().inputs, Some(inputs), "{why}");
+    }
+    world.clock.advance_seconds(DIGEST_AFTER_SECONDS + 1);
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(2), "its turn comes");
+    let backup = backup_of(store).await;
+    let left: Vec<_> = backup.lines().filter(|line| line.contains(tenant.org.as_str()) && line.contains(CANARY)).collect();
+    assert_eq!(left, Vec::<&str>::new());
+    assert!(backup.lines().any(|line| line.contains(other.org.as_str()) && line.contains(CANARY)), "the other org keeps texts");
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+async fn the_inputs_of_a_run_are_sealed_and_open_in_no_other_run(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let ((one, _), (two, _)) = (ended_run(&world, &tenant, &automation).await, ended_run(&world, &tenant, &automation).await);
+    assert!(!backup_of(store).await.contains(GIVEN));
+    for store in [store, &world.another_store().await] {
+        let found = store.find_run(&tenant.org, &one.id).await.unwrap().unwrap();
+        assert_eq!((found.inputs, found.shown_inputs), (Some(json!({ "text": GIVEN })), json!({ "text": CANARY })));
+    }
+    let listed = store.list_runs(&tenant.org, &RunFilter::default(), &everything()).await.unwrap().items;
+    assert_eq!(listed.iter().map(|run| &run.inputs).collect::<Vec<_>>(), [&None, &None], "a list has no use for them");
+    let moved = format!("(SELECT sealed_inputs FROM runs WHERE id = '{}')", one.id);
+    world.home.tamper(&format!("UPDATE runs SET sealed_inputs = {moved} WHERE id = '{}'", two.id)).await;
+    assert!(matches!(store.find_run(&tenant.org, &two.id).await, Err(store::Error::Corrupt { .. })));
 }

@@ -3,7 +3,7 @@
 use crate::harness::{BEGUN, Kind, Tenant, World, on_both_engines};
 use countersign_core::batch::BatchStatus;
 use countersign_core::ledger::{Begun, Finished, Held, OpenedBatch, Reservation, Row};
-use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
 use countersign_core::ports::{Batches, Claims, Invocations, Rules};
 use countersign_core::{Batch, Invocation, InvocationId, ServerId, Status};
 use store::{Error, Store};
@@ -11,6 +11,7 @@ use store::{Error, Store};
 on_both_engines!(
     what_a_server_runs_is_its_own_until_its_lease_runs_out,
     of_several_servers_one_claims_a_call,
+    a_call_of_a_silent_server_is_claimed_by_who_asks_for_it,
     a_call_in_doubt_is_claimed_and_let_go_of,
     a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so,
     an_approved_call_belongs_to_whoever_starts_it,
@@ -86,6 +87,25 @@ async fn of_several_servers_one_claims_a_call(kind: Kind) {
     assert!(!claim(survivor).await, "the claimer may live");
     pass(&world, 1, &[survivor]).await;
     assert!(claim(survivor).await);
+}
+
+/// A run that goes on elsewhere does not wait until the server of its call is gone.
+async fn a_call_of_a_silent_server_is_claimed_by_who_asks_for_it(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let (running, own) = (tenant.running(&world.store).await, tenant.running(&second).await);
+    pass(&world, LEASE_SILENT_SECONDS - 1, &[&second]).await;
+    assert_eq!(second.claim_silent(&tenant.org, &running.id).await, Ok(false), "it was heard of");
+    pass(&world, 1, &[&second]).await;
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "it is not gone");
+    assert_eq!(second.claim_silent(&tenant.org, &own.id).await, Ok(false), "nobody claims what it runs itself");
+    assert_eq!(second.claim_silent(&tenant.org, &running.id).await, Ok(true));
+    world.store.renew_lease().await.unwrap();
+    assert_eq!(world.store.claim_silent(&tenant.org, &running.id).await, Ok(false), "the claimer was heard of");
+    let finish = |status| tenant.finish(&running, Row::From(Status::Running), status);
+    assert_eq!(world.store.finish(finish(Status::Failed).into()).await, Ok(Finished::Not(Status::Running)), "it is the claimer's by now");
+    assert!(matches!(second.finish(finish(Status::Succeeded).into()).await, Ok(Finished::Recorded { .. })));
+    assert_eq!(second.claim_silent(&tenant.org, &running.id).await, Ok(false), "it has ended");
+    world.verify(&tenant).await;
 }
 
 /// On PostgreSQL only: two stores on one SQLite file would each number events by itself. Two processes cannot share such a file.

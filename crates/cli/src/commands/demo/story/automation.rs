@@ -118,7 +118,7 @@ impl Story<'_> {
             return self.stage.decide(&call, Verdict::Approve).await;
         }
         self.advises(&format!("approve it inside its run, on {}", self.stage.page(&format!("runs/{run}"))));
-        self.terminal.next(format!("countersign approve {}", clean::line(call)));
+        self.terminal.next(Verdict::Approve.command(&clean::line(call)));
         Ok(())
     }
 }

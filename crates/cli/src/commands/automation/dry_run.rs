@@ -1,0 +1,93 @@
+//! `countersign automation dry-run`: what would happen to each step of a plan, and with which params. Nothing is performed.
+
+use super::apply::{name_of, of_name};
+use super::{automation_named, file, mistakes};
+use crate::commands::runs::Inputs;
+use crate::shared::*;
+use api::automation::{DryRunRequest, PlanView, PlannedStepView};
+use clap::{Args, ValueHint};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  countersign automation dry-run -f digest.json
+  countersign automation dry-run 'Daily digest'                                     the saved one, with what its last run came to
+  countersign automation dry-run 'Daily digest' --input since=2026-01-31T12:00:00Z --run run_…";
+
+#[derive(Debug, Args)]
+pub(crate) struct DryRun {
+    /// The name or id of a saved one
+    #[arg(required_unless_present = "file")]
+    automation: Option<String>,
+    /// The file with a definition, JSON or YAML; - reads JSON from stdin
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "automation")]
+    file: Option<String>,
+    /// The space that it would act in; main when absent
+    #[arg(long, value_name = "SPACE", requires = "file")]
+    space: Option<String>,
+    #[command(flatten)]
+    inputs: Inputs,
+    /// An earlier run, which stands for what is not known yet; the last one that succeeded when absent
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::Whole("STEP"),
+    Column::Whole("ACTION"),
+    Column::Whole("TIER"),
+    Column::Whole("MODE"),
+    Column::Whole("RUNS"),
+    Column::Cut("WHY"),
+    Column::Under("PARAMS"),
+];
+
+impl DryRun {
+    pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let Self { automation, file, space, inputs, run } = self;
+        let definition = match &file {
+            Some(file) => Some(file::read(file, terminal).await?),
+            None => None,
+        };
+        // A file is tried as what it would be if it were applied.
+        let automation = match (&definition, automation) {
+            (Some(definition), _) => of_name(&name_of(definition), space.as_deref(), client).await?,
+            (None, automation) => Some(automation_named(automation.as_deref().unwrap_or_default(), client).await?),
+        };
+        let inputs = inputs.read(Vec::new(), terminal).await?;
+        let request = DryRunRequest { automation, space, definition, inputs, run };
+        let answer = client.question::<PlanView>(&["automations", "dry-run"], &request).await;
+        let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
+        let mut table = Table::new(COLUMNS, "no steps");
+        answer.read.steps.iter().for_each(|step| table.row(row(step)));
+        terminal.list(&answer.raw, &table)?;
+        if !terminal.is_document() {
+            if let Some(run) = &answer.read.run_id {
+                terminal.note(Tone::Muted.paint(format!("what is not known yet is taken from {}", clean::line(run))));
+            }
+            for schedule in &answer.read.schedules {
+                let next: Vec<_> = schedule.next.iter().map(ToString::to_string).collect();
+                let (trigger, words) = (clean::line(&schedule.trigger_id), clean::line(&schedule.schedule));
+                terminal.note(format!("{trigger} fires {words} ({}): {}", clean::line(&schedule.timezone), next.join(", ")));
+            }
+            mistakes::tell(&answer.read.warnings, Tone::Warn, terminal);
+            mistakes::tell(&answer.read.flags, Tone::Muted, terminal);
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn row(step: &PlannedStepView) -> [Cell; 7] {
+    let runs = match step.when {
+        Some(true) => Cell::text("yes"),
+        Some(false) => Cell::text("no").toned(Tone::Muted),
+        None => Cell::text("perhaps").toned(Tone::Warn),
+    };
+    let params = match (&step.error, &step.params) {
+        (Some(error), _) => Cell::text(format!("{}: {}", error.code, error.message)).toned(Tone::Danger),
+        (None, Some(params)) => Cell::text(params.to_string()),
+        (None, None) if step.needs.is_empty() => Cell::missing(),
+        (None, None) => Cell::text(format!("needs {}", step.needs.join(", "))).toned(Tone::Muted),
+    };
+    let why = Cell::text(step.tightened.join("; "));
+    [Cell::text(&step.step_id), Cell::text(&step.action), Cell::tier(step.tier), Cell::mode(step.mode), runs, why, params]
+}

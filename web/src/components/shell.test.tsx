@@ -1,0 +1,133 @@
+// What stands around every page.
+import { renderHook, screen, waitFor, within } from '@testing-library/react'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { useBadge } from '@/lib/notice'
+import { openPage } from '@/test/page'
+import { base } from '@/test/server'
+import { PLACES } from './shell'
+
+/** The browser's notifications, without a browser. */
+class Shown {
+  static permission = 'default'
+  static all: Shown[] = []
+  static async requestPermission() {
+    Shown.permission = 'granted'
+    return Shown.permission
+  }
+  onclick = () => {}
+  close = vi.fn()
+  constructor(
+    readonly title: string,
+    readonly options: { body: string },
+  ) {
+    Shown.all.push(this)
+  }
+}
+
+beforeEach(() => {
+  localStorage.clear()
+  Shown.permission = 'default'
+  Shown.all = []
+  vi.stubGlobal('isSecureContext', true)
+  vi.stubGlobal('Notification', Shown)
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+  document.documentElement.classList.remove('dark')
+})
+
+const none = () => ({ items: [], next: null })
+const open = (answers: Parameters<typeof openPage>[1] = {}) => openPage('/policies/grants', { 'GET /api/v1/grants': none, ...answers })
+
+test('two keys go to a page, and the sheet of keys has them all', async () => {
+  expect(new Set(PLACES.map(place => place.keys)).size).toBe(PLACES.length)
+  const { user, router } = open()
+  await screen.findByRole('button', { name: 'Light or dark' })
+  for (const [keys, path] of [
+    ['gr', '/runs'],
+    ['ga', '/automations'],
+    ['gi', '/'],
+  ] as const) {
+    await user.keyboard(keys)
+    await waitFor(() => expect(router.state.location.pathname).toBe(path))
+  }
+  await user.keyboard('?')
+  const sheet = await screen.findByRole('dialog', { name: 'Keys' })
+  for (const place of PLACES) expect(sheet.textContent).toContain(`${place.keys.toUpperCase()}${place.name}`)
+})
+
+test('the palette has every page and command before anything is typed', async () => {
+  const { user } = open()
+  await screen.findByRole('button', { name: 'Notify me' })
+  await user.keyboard('{Control>}k{/Control}')
+  const found = await screen.findByRole('listbox', { name: 'Found' })
+  const texts = within(found)
+    .getAllByRole('option')
+    .map(option => option.lastElementChild?.textContent)
+  for (const text of [...PLACES.map(place => place.name), 'Notify me in this browser', 'Theme: as the system'])
+    expect(texts).toContain(text)
+})
+
+test('the theme is changed, and kept', async () => {
+  const { user } = open()
+  const button = await screen.findByRole('button', { name: 'Light or dark' })
+  const theme = () => [document.documentElement.classList.contains('dark'), localStorage.getItem('theme')]
+  await user.click(button)
+  expect(theme()).toEqual([true, 'dark'])
+  await user.click(button)
+  expect(theme()).toEqual([false, 'light'])
+})
+
+test('a kill switch is told on every page at once', async () => {
+  let items: unknown[] = []
+  const { server } = open({ 'GET /api/v1/kill-switches': () => ({ items, next: null }) })
+  await screen.findByText('live')
+  items = [{ scope: 'source:files' }]
+  server.event('switch.on', 'source:files', 5)
+  expect(await screen.findByText(/A kill switch is on: source:files\. Nothing there runs\./)).toBeTruthy()
+  items = []
+  server.event('switch.off', 'source:files', 6)
+  await waitFor(() => expect(screen.queryByText(/A kill switch is on/)).toBeNull())
+})
+
+test('notifications are asked for, say nothing of a call, and lead to the newest', async () => {
+  const call = (id: string) => ({ invocation: { ...base, id, expires_at: new Date(Date.now() + 240_000).toISOString() } })
+  const focus = vi.fn()
+  vi.stubGlobal('focus', focus)
+  const { server, user, router } = open({
+    'GET /api/v1/invocations/inv_a': () => call('inv_a'),
+    'GET /api/v1/invocations/inv_b': () => call('inv_b'),
+  })
+  const told = () => Shown.all.map(each => each.options.body)
+  const hidden = vi.spyOn(document, 'hidden', 'get').mockReturnValue(true)
+  await screen.findByText('live')
+  server.event('invocation.held', 'inv_a', 5)
+  await waitFor(() => expect(document.title).toBe('(1) Grants · Countersign'))
+  expect(told()).toEqual([])
+  await user.click(screen.getByRole('button', { name: 'Notify me' }))
+  await screen.findByText('Notified')
+  expect(told()).toEqual(['You will be told when a call waits and this page is hidden.'])
+  server.event('invocation.held', 'inv_b', 6)
+  await waitFor(() => expect(told().slice(1)).toEqual(['2 calls wait for a person.']))
+  Shown.all[1]?.onclick()
+  await waitFor(() => expect(router.state.location).toMatchObject({ pathname: '/', search: { call: 'inv_b' } }))
+  expect([focus, Shown.all[1]?.close].map(each => each?.mock.calls.length)).toEqual([1, 1])
+  hidden.mockRestore()
+  await user.click(screen.getByRole('button', { name: 'stop' }))
+  expect(await screen.findByRole('button', { name: 'Notify me' })).toBeTruthy()
+})
+
+test('the icon of the tab has the number of calls that wait', () => {
+  const icon = document.head.appendChild(Object.assign(document.createElement('link'), { rel: 'icon' }))
+  const fillText = vi.fn()
+  const context = { beginPath() {}, roundRect() {}, fill() {}, fillText }
+  vi.spyOn(HTMLCanvasElement.prototype, 'getContext').mockReturnValue(context as never)
+  vi.spyOn(HTMLCanvasElement.prototype, 'toDataURL').mockReturnValue('data:image/png,3')
+  const { rerender } = renderHook(useBadge, { initialProps: 3 })
+  expect([icon.type, icon.getAttribute('href')]).toEqual(['image/png', 'data:image/png,3'])
+  rerender(12)
+  expect(fillText.mock.calls.map(([text]) => text)).toEqual(['3', '9+'])
+  rerender(0)
+  expect([icon.type, icon.getAttribute('href')]).toEqual(['image/svg+xml', '/favicon.svg'])
+  icon.remove()
+})
