@@ -153,3 +153,102 @@ test('what somebody saved meanwhile is not overwritten unseen', async () => {
   const now = await body(server.owner.GET('/api/v1/automations/{automation}', { params: { path: { automation: id } } }))
   expect([now.version, (now.definition as { goal: string }).goal]).toEqual([3, 'Mine'])
 })
+
+test('the editor offers what a template may use, and tries a filter on the latest events', async () => {
+  const server = await start()
+  for (const [id, size] of [
+    ['small.txt', 3],
+    ['large.txt', 9],
+  ] as const) {
+    const event = { specversion: '1.0', id, source: '/drive', type: 'drive.file_added', subject: id, spaceid: 'main', data: { size } }
+    await body(server.owner.POST('/api/v1/events', { body: event }))
+  }
+  const triggers = [{ trigger_id: 'added', type: 'event', config: { event_type: 'drive.file_added' } }]
+  const id = await saved(server, { ...NOTE, triggers })
+  // A template that is half written has mistakes.
+  const page = await visit(server, { path: `/automations/${id}/edit`, complains: /status of 422/ })
+  const trigger = page.getByRole('region', { name: 'Trigger added' })
+  await trigger.getByLabel(/^filters/).fill('{"data.size": {"gt": 5}}')
+  await trigger.getByRole('button', { name: 'Try it on the latest events' }).click()
+  await trigger.getByText('It accepts 1 of the latest 2 events.').waitFor()
+  const events = trigger.getByRole('list', { name: 'The latest events' }).getByRole('listitem')
+  await events.filter({ hasText: 'large.txt' }).getByText('accepted').waitFor()
+  await events.filter({ hasText: 'small.txt' }).getByText('does not satisfy data.size').waitFor()
+  // What is chosen stands at the cursor, and typing goes on behind it.
+  const text = page.locator('#plan-1-config_title')
+  const offered = page.getByRole('listbox', { name: 'What a template may use' })
+  await text.fill('')
+  await text.pressSequentially('{{ fo')
+  await offered.getByText('found').waitFor()
+  await text.press('Enter')
+  await text.pressSequentially(' | le')
+  await offered.getByText('length', { exact: true }).waitFor()
+  await text.press('Enter')
+  await text.pressSequentially(' }} files')
+  expect(await text.inputValue()).toBe('{{ found | length }} files')
+})
+
+test('a webhook gets a new token, and its old one ends', async () => {
+  const server = await start()
+  const definition = { ...NOTE, plan: NOTE.plan.slice(0, 1), triggers: [{ trigger_id: 'hook', type: 'webhook' }] }
+  const made = await body(server.owner.POST('/api/v1/automations', { body: { definition } }))
+  const [hook] = made.tokens
+  const fire = async (token: string | null | undefined) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    return (await fetch(hook?.fire_url ?? '', { method: 'POST', headers, body: '{}' })).status
+  }
+  const page = await visit(server, { path: `/automations/${made.automation?.id}` })
+  await page.getByRole('button', { name: 'New token for hook' }).click()
+  await page.getByLabel(/^Take the old one/).uncheck()
+  await page.getByRole('button', { name: 'Make it' }).click()
+  const token = await page
+    .getByRole('dialog', { name: 'The new token of hook' })
+    .getByText(/^cs_hook_/)
+    .textContent()
+  await page.getByLabel(/I have kept it/).check()
+  await page.getByRole('button', { name: 'Done' }).click()
+  expect([await fire(hook?.token), await fire(token)]).toEqual([401, 202])
+})
+
+test('an imported definition is a draft until all that is worth checking is ticked off', async () => {
+  const server = await start()
+  const page = await visit(server, { path: '/automations' })
+  await page.getByRole('button', { name: 'Import…' }).click()
+  await page.getByLabel('Or its text').fill(JSON.stringify(NOTE))
+  await page.getByRole('button', { name: 'Read it' }).click()
+  await page.waitForURL(/\/automations\/drafts\/drf_/)
+  const template = page.getByLabel('I have read /plan/1/config/body')
+  await template.waitFor()
+  const save = page.getByRole('button', { name: 'Save it' })
+  for (const box of await page.getByLabel(/^I have read/).all()) await box.check()
+  await template.uncheck()
+  expect(await save.isDisabled()).toBe(true)
+  expect((await body(server.owner.GET('/api/v1/automations'))).items).toEqual([])
+  await template.check()
+  await save.click()
+  await page.waitForURL(/\/automations\/aut_[^/]+$/)
+  expect((await body(server.owner.GET('/api/v1/automations'))).items.map(each => each.name)).toEqual(['Morning note'])
+  expect((await body(server.owner.GET('/api/v1/automation-drafts'))).items).toEqual([])
+})
+
+test('a run is run again with other inputs', async () => {
+  const server = await start()
+  const inputs = { schema: { type: 'object', additionalProperties: false, properties: { greeting: { type: 'string' } } } }
+  const id = await saved(server, { ...NOTE, inputs, plan: NOTE.plan.slice(0, 1) })
+  const { run_id: run } = await body(
+    server.owner.POST('/api/v1/automations/{automation}/run', {
+      params: { path: { automation: id } },
+      body: { inputs: { greeting: 'Good morning' } },
+    }),
+  )
+  const page = await visit(server, { path: `/runs/${run}` })
+  await page.getByRole('button', { name: 'Run again…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel(/^greeting/).fill('Good evening')
+  await dialog.getByRole('button', { name: 'Run it' }).click()
+  await page.waitForURL(url => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(run ?? ''))
+  await steps(page).getByText('Good evening').waitFor()
+  const again = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+  const made = await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: again } } }))
+  expect([made.rerun_of, made.inputs]).toEqual([run, { greeting: 'Good evening' }])
+})

@@ -1,6 +1,7 @@
 //! The published form of a definition: JSON Schema 2020-12. An editor makes its form from it, and a model writes a definition from it alone.
 //! It is also what `shape` checks with, so that the two cannot differ. `x-countersign-*` members are hints, which no validator reads:
-//! `x-countersign-widget` names the editor of a field, `x-countersign-codes` the code of a mistake by keyword.
+//! `x-countersign-widget` names the editor of a field, `x-countersign-currency` that of an amount, `x-countersign-codes` the code of a mistake by
+//! keyword.
 
 use super::input_schema::TOKENS;
 use countersign_core::limits::{
@@ -247,7 +248,7 @@ fn execution() -> Value {
                 "description": "What a firing does while a run has not ended: nothing, wait its turn, or start beside it." },
             "max_queued": max_queued(),
             "budget_cap_usd": { "type": "number", "minimum": 0, "maximum": BUDGET_DOLLARS_MAX, "default": 1, "x-countersign-widget": "money",
-                "description": "Dollars that one run may spend, with six decimals at most; 0: no paid call." },
+                "x-countersign-currency": "USD", "description": "Dollars that one run may spend, with six decimals at most; 0: no paid call." },
             "chain_policy": { "enum": ["avoid_loop", "ignore_runs", "allow"], "default": "avoid_loop",
                 "description": "Whether an event that a run caused may start it: not if this automation is among its causes, never, or always." },
             "queue": { "type": "string", "minLength": 1, "maxLength": 64, "default": "auto", "x-countersign-widget": "queue",

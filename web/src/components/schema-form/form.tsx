@@ -1,12 +1,13 @@
 // The params of a call as the fields of its schema. It is loaded when it is needed first. What is not touched stays as it is: no default is
 // filled in, and nothing is left out.
 import { type RJSFSchema, toErrorSchema } from '@rjsf/utils'
-import { useEffect, useMemo, useState } from 'react'
+import { useContext, useEffect, useMemo, useState } from 'react'
 import type { Json } from '@/api/types'
 import { type SchemaFormProps, whole } from '.'
+import { Unread } from './around'
 import { hinted } from './hints'
 import { shapeOf, visible } from './shape'
-import { Themed } from './theme'
+import { type Context, Themed } from './theme'
 import { plain, validator } from './validator'
 
 const NOTHING_FILLED_IN = {
@@ -17,7 +18,17 @@ const NOTHING_FILLED_IN = {
   arrayMinItems: { populate: 'never' },
 } as const
 
-export default function Form({ name = 'param', isOurs, schema, params, showErrors, refused, onChange, onChecked }: SchemaFormProps) {
+export default function Form({
+  name = 'param',
+  isOurs,
+  isTemplated = false,
+  schema,
+  params,
+  showErrors,
+  refused,
+  onChange,
+  onChecked,
+}: SchemaFormProps) {
   const root = useMemo(() => visible(whole(schema, params) as RJSFSchema), [schema, params])
   const shape = useMemo(() => (isOurs ? hinted(shapeOf(root, root), root, root) : shapeOf(root, root)), [isOurs, root])
   const [data, setData] = useState<Json>(params)
@@ -26,8 +37,15 @@ export default function Form({ name = 'param', isOurs, schema, params, showError
   const wrong = found.length + broken.size
   // The page around it decides whether it can be sent.
   useEffect(() => onChecked?.(wrong === 0), [wrong, onChecked])
-  const context = useMemo(
+  const unread = useContext(Unread)
+  const isUnread = broken.size > 0
+  useEffect(() => {
+    unread(name, isUnread)
+    return () => unread(name, false)
+  }, [unread, name, isUnread])
+  const context = useMemo<Context>(
     () => ({
+      isTemplated,
       broken: (id: string, is: boolean) =>
         setBroken(old => {
           const next = new Set(old)
@@ -35,7 +53,7 @@ export default function Form({ name = 'param', isOurs, schema, params, showError
           return next
         }),
     }),
-    [],
+    [isTemplated],
   )
   const told = (refused ?? []).map(({ pointer, message }) => ({
     property: pointer

@@ -3,7 +3,8 @@ import type { RJSFSchema, UiSchema } from '@rjsf/utils'
 
 /** The lists of names that a field offers, by the widget that the schema names. The page around the form draws them as `<datalist>`. */
 export const LISTS: Record<string, string> = { timezone: 'time-zones', 'event-type': 'event-types', action: 'action-ids', queue: 'queues' }
-const LONG = ['textarea', 'template', 'expression']
+/** What may use the names and filters of a template. */
+const TEMPLATES = ['template', 'expression']
 
 type Node = RJSFSchema | boolean | undefined
 
@@ -11,17 +12,26 @@ type Node = RJSFSchema | boolean | undefined
 export function hinted(shape: UiSchema, node: Node, root: RJSFSchema): UiSchema {
   const found = resolved(node, root)
   if (!found) return shape
+  const others = resolved(found.additionalProperties as Node, root)
+  if (widgetOf(others) === 'jsonpath') return { 'ui:field': 'pairs', 'ui:options': { of: 'JSONPath' } }
   const made: UiSchema = { ...shape }
-  const widget = found['x-countersign-widget' as keyof RJSFSchema] as string | undefined
-  const options = optionsOf(widget)
+  const options = optionsOf(found)
   if (options) made['ui:options'] = { ...made['ui:options'], ...options }
   for (const [name, next] of Object.entries(found.properties ?? {})) made[name] = hinted(made[name] ?? {}, next as Node, root)
   return made
 }
 
-function optionsOf(widget: string | undefined): Record<string, unknown> | undefined {
+const hint = (node: RJSFSchema | undefined, name: string) => node?.[`x-countersign-${name}` as keyof RJSFSchema] as string | undefined
+const widgetOf = (node: RJSFSchema | undefined) => hint(node, 'widget')
+
+/** A filter and a schema need none: an object without members that are known is edited as JSON. */
+function optionsOf(node: RJSFSchema): Record<string, unknown> | undefined {
+  const widget = widgetOf(node)
   if (widget === undefined) return undefined
-  if (LONG.includes(widget)) return { long: true }
+  if (TEMPLATES.includes(widget)) return { long: true, template: true }
+  if (widget === 'textarea') return { long: true }
+  if (widget === 'cron') return { beneath: 'cron' }
+  if (widget === 'money') return { unit: hint(node, 'currency') }
   return LISTS[widget] ? { list: LISTS[widget] } : undefined
 }
 

@@ -2,12 +2,16 @@
 import { Component, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import type { Json, Schemas } from '@/api/types'
 import { cx, fieldClass, Loading } from '@/components/ui'
+import { line } from '@/lib/clean'
+import { jsonOf } from './json-text'
 
 export type SchemaFormProps = {
   /** What the ids of its fields begin with, where a page has several forms. */
   name?: string
   /** Whether the schema is ours, so that its hints count: a schema of others gets no say in how it is shown. */
   isOurs?: boolean
+  /** Whether every text in it may be a template. */
+  isTemplated?: boolean
   schema: Json | undefined
   /** What it begins with. */
   params: Json
@@ -54,7 +58,7 @@ class OrJson extends Component<{ otherwise: ReactNode; children: ReactNode }, { 
 
 function AsJson({ params, onChange, onChecked }: SchemaFormProps) {
   const [text, setText] = useState(() => JSON.stringify(params, null, 2))
-  const value = objectOf(text)
+  const { value, why } = jsonOf(text, true)
   const isGood = value !== undefined
   useEffect(() => onChecked?.(isGood), [isGood, onChecked])
   return (
@@ -67,20 +71,12 @@ function AsJson({ params, onChange, onChecked }: SchemaFormProps) {
         aria-invalid={!isGood}
         onChange={event => {
           setText(event.target.value)
-          const next = objectOf(event.target.value)
-          if (next) onChange(next)
+          const { value: next } = jsonOf(event.target.value, true)
+          if (next) onChange(next as Json)
         }}
         className={cx(fieldClass, 'mt-1 font-mono text-xs')}
       />
+      {why && <span className="foreign text-xs font-medium text-danger">{line(why)}</span>}
     </label>
   )
-}
-
-function objectOf(text: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -3,6 +3,7 @@ import userEvent from '@testing-library/user-event'
 import { expect, test, vi } from 'vitest'
 import type { Json } from '@/api/types'
 import { SchemaForm, whole } from '.'
+import { Beneath, Templates, Unread } from './around'
 import { shapeOf } from './shape'
 import { validator } from './validator'
 
@@ -105,7 +106,7 @@ test('what is wrong stands at its field, and what is no JSON is not sent', async
   await user.type(screen.getByLabelText(/^amount/), '5')
   await waitFor(() => expect(checked()).toBe(true))
   await user.type(screen.getByLabelText(/^extra/), 'x')
-  expect(help(/^extra/)).toBe('Not JSON')
+  expect(help(/^extra/)).toMatch(/^Not JSON: /)
   await waitFor(() => expect(checked()).toBe(false))
 })
 
@@ -143,4 +144,137 @@ test('nothing is evaluated, and the cause is told once', () => {
     ['.to', 'required'],
     ['.amount', 'type'],
   ])
+})
+
+const vocabulary = {
+  names: ['inputs.since', 'found'],
+  filters: [
+    ['length', 'how many'],
+    ['lower', 'small letters'],
+  ],
+} as const
+
+/** A form of an action's params, in each text of which a template may stand. */
+function templated(schema: Json, params: Json) {
+  const onChange = vi.fn()
+  render(
+    <Templates value={vocabulary}>
+      <SchemaForm isTemplated schema={schema} params={params} showErrors={false} onChange={onChange} />
+    </Templates>,
+  )
+  return { user: userEvent.setup(), last: () => onChange.mock.lastCall?.[0] as Json }
+}
+
+const offered = () => screen.getAllByRole('option').map(option => option.textContent)
+
+test('what a template may use is offered while it is typed, and written with the keyboard', async () => {
+  const { user, last } = templated({ properties: { text: { type: 'string' } } }, { text: '' })
+  const field = await screen.findByLabelText(/^text/)
+  await user.type(field, 'Since {{{{')
+  expect(offered()).toEqual(['inputs.since', 'found'])
+  const active = () => document.getElementById(field.getAttribute('aria-activedescendant') ?? '')?.textContent
+  expect(active()).toBe('inputs.since')
+  await user.keyboard('{ArrowDown}')
+  expect(active()).toBe('found')
+  await user.keyboard('{Enter}')
+  expect(last().text).toBe('Since {{ found')
+  expect(screen.queryByRole('listbox')).toBeNull()
+})
+
+test('filters are offered after a bar until somebody does not want them, and written with a click', async () => {
+  const { user, last } = templated({ properties: { text: { type: 'string' } } }, { text: '{{ found' })
+  const field = await screen.findByLabelText(/^text/)
+  await user.type(field, ' | l')
+  expect(offered()).toEqual(['lengthhow many', 'lowersmall letters'])
+  await user.keyboard('{Escape}')
+  expect(screen.queryByRole('listbox')).toBeNull()
+  await user.keyboard('o')
+  await user.click(screen.getByRole('option', { name: /^lower/ }))
+  expect(last().text).toBe('{{ found | lower')
+  expect(document.activeElement).toBe(field)
+})
+
+test('a number may be a template, and stays a number otherwise', async () => {
+  const { user, last } = templated({ properties: { limit: { type: 'integer' }, at: { type: 'object' } } }, { limit: 5 })
+  const field = await screen.findByLabelText(/^limit/)
+  await user.type(field, '0')
+  expect(last().limit).toBe(50)
+  await user.clear(field)
+  await user.type(field, '{{{{ f')
+  await user.keyboard('{Enter}')
+  expect(last().limit).toBe('{{ found')
+  await user.type(screen.getByLabelText(/^at/), '{{"a": "{{{{ f')
+  expect(screen.getByRole('option').textContent).toBe('found')
+})
+
+const ours = {
+  type: 'object',
+  properties: {
+    cron: { type: 'string', 'x-countersign-widget': 'cron' },
+    filters: { type: 'object', 'x-countersign-widget': 'filter' },
+    budget: { type: 'number', 'x-countersign-widget': 'money', 'x-countersign-currency': 'USD' },
+    mapping: { type: 'object', additionalProperties: { type: 'string', 'x-countersign-widget': 'jsonpath' } },
+  },
+}
+
+function openOurs(params: Json, refused: { pointer: string; message: string }[] = []) {
+  const [onChange, unread] = [vi.fn(), vi.fn()]
+  render(
+    <Unread value={unread}>
+      <Beneath value={{ cron: 'every hour' }}>
+        <SchemaForm isOurs name="of" schema={ours} params={params} showErrors={false} refused={refused} onChange={onChange} />
+      </Beneath>
+    </Unread>,
+  )
+  return { user: userEvent.setup(), last: () => onChange.mock.lastCall?.[0] as Json, unread: () => unread.mock.lastCall }
+}
+
+test('our own schemas say what stands at a field', async () => {
+  openOurs({ cron: '0 * * * *' })
+  const cron = await screen.findByLabelText(/^cron/)
+  const described = cron.getAttribute('aria-describedby')?.split(' ') ?? []
+  expect(described.map(id => document.getElementById(id)?.textContent)).toContain('every hour')
+  expect(screen.getByLabelText(/^budget/).parentElement?.textContent).toBe('USD')
+})
+
+test('a filter is an object of JSON, keeps its digits, and tells what is wrong within it', async () => {
+  const { user, last, unread } = openOurs({ filters: { 'data.id': 1 } }, [
+    { pointer: '/filters/data.id/gt', message: 'it compares with a number' },
+  ])
+  const field = (await screen.findByLabelText(/^filters/)) as HTMLTextAreaElement
+  const help = () => document.getElementById(`${field.id}-help`)?.textContent
+  expect(help()).toBe('it compares with a number')
+  await user.clear(field)
+  await user.type(field, '[[1]')
+  expect(help()).toMatch(/^Not a JSON object/)
+  await waitFor(() => expect(unread()).toEqual(['of', true]))
+  await user.clear(field)
+  await user.type(field, '{{"data.id": 9007199254740993}')
+  expect(help()).toMatch(/^A browser keeps whole numbers up to/)
+  await user.clear(field)
+  await user.type(field, '{{"data.id": 7}')
+  expect(last().filters).toEqual({ 'data.id': 7 })
+  await waitFor(() => expect(unread()).toEqual(['of', false]))
+})
+
+test('texts under names of their own are added, renamed and removed', async () => {
+  const { user, last, unread } = openOurs({ mapping: { since: '$.from' } }, [{ pointer: '/mapping/since', message: 'no JSONPath' }])
+  expect(((await screen.findByLabelText('JSONPath of since')) as HTMLInputElement).value).toBe('$.from')
+  expect(screen.getByText('no JSONPath')).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Add to mapping' }))
+  await user.type(screen.getByLabelText('JSONPath of 2'), '$.to')
+  expect(screen.getByText('Each needs a name.')).toBeTruthy()
+  await waitFor(() => expect(unread()).toEqual(['of', true]))
+  await user.type(screen.getByLabelText('Name 2'), 'until')
+  expect(last().mapping).toEqual({ since: '$.from', until: '$.to' })
+  await user.click(screen.getByRole('button', { name: 'Remove since' }))
+  expect(last().mapping).toEqual({ until: '$.to' })
+  await user.click(screen.getByRole('button', { name: 'Remove until' }))
+  expect(last().mapping).toBeUndefined()
+})
+
+test('a number whose digits would be lost stays what was typed', async () => {
+  const { user, last } = open({ properties: { id: { type: 'integer' } } }, {})
+  await user.type(await screen.findByLabelText(/^id/), '9007199254740993')
+  expect(last().id).toBe('9007199254740993')
 })

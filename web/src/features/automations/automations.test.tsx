@@ -44,8 +44,13 @@ const schema = {
     goal: { type: 'string', 'x-countersign-widget': 'textarea' },
     inputs: { type: 'object', properties: { schema: { type: 'object' } } },
     execution: { type: 'object', properties: {} },
+    metadata: { type: 'object', properties: { tags: { type: 'array', items: { type: 'string' } } } },
   },
   $defs: {
+    schedule: {
+      type: 'object',
+      properties: { cron: { type: 'string', 'x-countersign-widget': 'cron' }, timezone: { type: 'string' } },
+    },
     step: {
       type: 'object',
       properties: {
@@ -258,6 +263,56 @@ test('the form and the text are one document', async () => {
   await user.click(screen.getByRole('button', { name: 'JSON' }))
   await waitFor(() => expect(router.state.location.search).toEqual({ view: 'json' }))
   expect((screen.getByLabelText('Definition') as HTMLTextAreaElement).value).toContain('"goal": "Another"')
+})
+
+test('a schedule says at its field what it means, and when it fires next', async () => {
+  const weekdays = { trigger_id: 'weekdays', type: 'schedule', config: { cron: '0 9 * * 1-5', timezone: 'Africa/Kigali' } }
+  const { user } = openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, definition: { ...definition, triggers: [weekdays] } }),
+  })
+  const card = within(await screen.findByRole('region', { name: 'Trigger weekdays' }))
+  const cron = await card.findByLabelText(/^cron/)
+  expect(card.getByText('at 09:00 on weekdays')).toBeTruthy()
+  const next = await card.findByRole('list', { name: 'The next firings' })
+  expect(within(next).getByText(/09:00/).getAttribute('datetime')).toBe('2026-11-18T07:00:00Z')
+  await user.clear(cron)
+  await user.type(cron, '@hourly')
+  expect(await card.findByText('every hour')).toBeTruthy()
+})
+
+test('metadata has a form, and a text in it that cannot be read is not saved over', async () => {
+  const { server, user } = openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, definition: { ...definition, metadata: { tags: ['a'], owner: 'ada' } } }),
+  })
+  const more = (await screen.findByLabelText(/^more/)) as HTMLTextAreaElement
+  expect(JSON.parse(more.value)).toEqual({ owner: 'ada' })
+  await user.clear(more)
+  await user.type(more, '{{"owner": "bo"')
+  expect(await screen.findByText(/^A field cannot be read yet/)).toBeTruthy()
+  const review = screen.getByRole('button', { name: 'Review & save…' }) as HTMLButtonElement
+  expect(review.disabled).toBe(true)
+  await user.type(more, '}')
+  await waitFor(() => expect(review.disabled).toBe(false))
+  expect(screen.queryByText(/^A field cannot be read yet/)).toBeNull()
+  const asked = server.asked.findLast(each => each.path === '/api/v1/automations/dry-run')
+  expect(asked?.body).toMatchObject({ definition: { metadata: { tags: ['a'], owner: 'bo' } } })
+})
+
+test('a definition whose digits a browser cannot keep is not edited here', async () => {
+  // What is left of 9007199254740993 once it is read.
+  const config = { event_type: 'drive.file_added', filters: { 'data.id': 2 ** 53 } }
+  openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => ({
+      ...automation,
+      definition: { ...definition, triggers: [{ trigger_id: 'added', type: 'event', config }] },
+    }),
+  })
+  expect(await screen.findByText(/^A browser keeps whole numbers up to/)).toBeTruthy()
+  expect(screen.getByText('countersign automation edit aut_1')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Review & save…' })).toBeNull()
 })
 
 test('a name is put where the cursor is', async () => {

@@ -9,6 +9,7 @@ import { Pre } from '@/components/changes'
 import { Button, Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { automationQuery } from '@/lib/automations'
 import { json, line } from '@/lib/clean'
+import { unkept, unkeptInWords } from '@/lib/digits'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
@@ -80,6 +81,7 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
   if (!mayWrite) return null
   const flags = draft.flags ?? []
   const places = [...new Set(flags.map(flag => flag.pointer))]
+  const lost = unkept(definition)
   const change = () => {
     const of = draft.automation_id ?? 'new'
     keep(of, { definition, space: draft.space_id })
@@ -121,7 +123,9 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
           >
             Save it
           </Button>
-          <Button onClick={change}>Change it first</Button>
+          <Button disabled={lost !== undefined} onClick={change}>
+            Change it first
+          </Button>
           <Button
             look="danger"
             busy={busy === 'drop'}
@@ -136,6 +140,12 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
             Drop it
           </Button>
         </div>
+        {lost !== undefined && (
+          <p className="text-warn">
+            {unkeptInWords(lost)} Saving keeps them all; to change it, save a file with{' '}
+            <Copy text="countersign automation apply -f definition.json" />.
+          </p>
+        )}
         {error && <Failed error={error} />}
         {done && <Saved done={done} />}
       </div>

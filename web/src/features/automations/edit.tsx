@@ -3,8 +3,9 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Json } from '@/api/types'
-import { Empty, Failed, Loading } from '@/components/ui'
+import { Copy, Empty, Failed, Loading } from '@/components/ui'
 import { automationQuery } from '@/lib/automations'
+import { unkept, unkeptInWords } from '@/lib/digits'
 import { useMay } from '@/lib/me'
 import { Editor, VIEWS, type View } from './editor'
 import { BLANK } from './model'
@@ -43,6 +44,19 @@ export function EditAutomation() {
   if (permissions.length > 0 && !permissions.includes('invoke'))
     return <Empty title="You may read it, and not change it">Whoever may make calls may save automations.</Empty>
   const definition = (saved.data.definition ?? {}) as Json
+  const lost = unkept(definition)
+  if (lost !== undefined)
+    return (
+      <Empty title="It is edited at the command line">
+        <p>{unkeptInWords(lost)}</p>
+        <p className="mt-3">
+          <Copy text={`countersign automation edit ${id}`} />
+        </p>
+        <p>
+          <Copy text={`countersign automation apply -f definition.json --automation ${id}`} />
+        </p>
+      </Empty>
+    )
   return (
     <Editor
       key={id}

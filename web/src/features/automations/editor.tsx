@@ -2,11 +2,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Automation, Json, Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
 import { Tabs } from '@/components/page-head'
+import { Unread } from '@/components/schema-form/around'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Failed, Foreign, Loading, Section } from '@/components/ui'
 import { lineDiff } from '@/lib/diff'
@@ -44,6 +45,13 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   const [space, setSpace] = useState(start.space ?? '')
   // A text that is no JSON yet: the form goes on from what was last one.
   const [broken, setBroken] = useState<string>()
+  // Forms in which a text cannot be read yet: the definition still has what it was before.
+  const [unread, setUnread] = useState<readonly string[]>([])
+  const hear = useCallback(
+    (form: string, is: boolean) =>
+      setUnread(old => (old.includes(form) === is ? old : is ? [...old, form] : old.filter(other => other !== form))),
+    [],
+  )
   const [open, setOpen] = useState(false)
   // What somebody began before another version was saved is compared with that one first.
   const isBehind = seen !== undefined && start.base !== undefined && start.base !== seen.digest
@@ -76,7 +84,9 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   }
   if (schema.error) return <Failed error={schema.error as ApiError} retry={() => void schema.refetch()} />
   if (!schema.data) return <Loading />
-  const isGood = isAsked && !broken && !error && plan.data !== undefined && settled === definition
+  const isLate = settled !== definition || plan.isFetching
+  const isGood = isAsked && !broken && unread.length === 0 && !error && plan.data !== undefined && settled === definition
+  const planned = isAsked && !error ? (plan.data?.schedules ?? []).map(schedule => ({ schedule, isLate })) : []
   return (
     <div className="flex h-full min-h-0 flex-col max-lg:overflow-auto">
       <header className="border-b px-4 py-3 md:px-6">
@@ -95,6 +105,11 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
             {saved ? `version ${saved.version} is saved` : 'nothing is saved yet'}
             {isChanged && saved && ' · changed'}
           </span>
+          {unread.length > 0 && (
+            <span role="status" className="text-xs font-medium text-danger">
+              A field cannot be read yet, and counts as it was before.
+            </span>
+          )}
           <span className="ml-auto flex flex-wrap items-center gap-2">
             {saved && <Copy text={`countersign automation diff -f definition.json --automation ${saved.id}`} label="command" />}
             <Button look="quiet" onClick={leave}>
@@ -129,7 +144,16 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
             </p>
           )}
           {view === 'form' && (
-            <DefinitionForm schema={schema.data} space={inSpace} definition={definition} mistakes={mistakes} onChange={change} />
+            <Unread value={hear}>
+              <DefinitionForm
+                schema={schema.data}
+                space={inSpace}
+                definition={definition}
+                mistakes={mistakes}
+                planned={planned}
+                onChange={change}
+              />
+            </Unread>
           )}
           {view === 'json' && <JsonView definition={definition} text={broken} mistakes={mistakes} onChange={change} onBroken={setBroken} />}
           {view === 'diff' && <Difference before={saved?.definition} after={definition} version={saved?.version} />}
@@ -151,7 +175,7 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
           {!isAsked && (
             <p className="mt-6 text-muted-fg">Give it a name and each step an action: then this says what it would do, and when.</p>
           )}
-          {isAsked && <WouldDo plan={plan.data} error={error} mistakes={mistakes} isLate={settled !== definition || plan.isFetching} />}
+          {isAsked && <WouldDo plan={plan.data} error={error} mistakes={mistakes} isLate={isLate} />}
         </aside>
       </div>
       <Lists />

@@ -4,6 +4,7 @@ import { api, body } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
 import { Button, cx, Failed, Foreign, When } from '@/components/ui'
 import { line } from '@/lib/clean'
+import { unkept, unkeptInWords } from '@/lib/digits'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { Mistakes } from './parts'
@@ -21,6 +22,8 @@ export function FilterTest({ eventType, filters, space }: Props) {
       setTested({ of, told: await body(api.POST('/api/v1/filters/test', asked)) })
     })
   const mistakes = error?.problem.mistakes ?? []
+  const lost = unkept(filters)
+  if (lost !== undefined) return <p className="mt-2 text-sm text-warn">{unkeptInWords(lost)} It cannot be tried here.</p>
   // What was told of another filter says nothing of this one.
   const told = tested?.of === of ? tested.told : undefined
   return (

@@ -4,7 +4,23 @@ import { type ReactNode, useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
 import { SchemaForm } from '@/components/schema-form'
 import { Button, Section } from '@/components/ui'
-import { asErrors, formOf, merged, mistakesUnder, moved, partOf, pick, type Step, type Trigger, unusedName } from './model'
+import {
+  asErrors,
+  formOf,
+  merged,
+  metadataForm,
+  metadataOf,
+  metadataPart,
+  mistakesUnder,
+  moved,
+  partOf,
+  pick,
+  type Step,
+  type Trigger,
+  triggerIds,
+  unusedName,
+} from './model'
+import type { Planned } from './next-firings'
 import { Fold } from './parts'
 import { StepCard } from './step-card'
 import { TriggerCard } from './trigger-card'
@@ -15,17 +31,20 @@ type Props = {
   space: string | undefined
   definition: Json
   mistakes: readonly Mistake[]
+  /** When its schedules fire, as far as the server has said so. */
+  planned: readonly Planned[]
   onChange: (definition: Json) => void
 }
 
-export function DefinitionForm({ schema, space, definition, mistakes, onChange }: Props) {
+export function DefinitionForm({ schema, space, definition, mistakes, planned, onChange }: Props) {
   const triggers = (definition.triggers as Trigger[] | undefined) ?? []
   const plan = (definition.plan as Step[] | undefined) ?? []
   const execution = (definition.execution as Json | undefined) ?? {}
   const after = (execution.on_failure as Step[] | undefined) ?? []
   const ids = [...plan, ...after].map(step => step.step_id)
+  const triggerNames = triggerIds(triggers)
   const set = (more: Json) => onChange({ ...definition, ...more })
-  const executionPart = ((schema.properties as Json).execution ?? {}) as Json
+  const partAt = (name: string) => ((schema.properties as Json)[name] ?? {}) as Json
   return (
     <div className="max-w-3xl">
       <Part name="basic" schema={schema} part={pick(schema, ['name', 'goal'])} value={definition} mistakes={mistakes} onChange={onChange} />
@@ -39,6 +58,7 @@ export function DefinitionForm({ schema, space, definition, mistakes, onChange }
               schema={schema}
               space={space}
               trigger={trigger}
+              planned={planned.find(each => each.schedule.trigger_id === triggerNames[at])}
               name={`trigger-${at}`}
               mistakes={mistakesUnder(mistakes, `/triggers/${at}`)}
               onChange={change}
@@ -78,7 +98,7 @@ export function DefinitionForm({ schema, space, definition, mistakes, onChange }
           <Part
             name="inputs"
             schema={schema}
-            part={((schema.properties as Json).inputs ?? {}) as Json}
+            part={partAt('inputs')}
             value={(definition.inputs as Json | undefined) ?? {}}
             mistakes={mistakesUnder(mistakes, '/inputs')}
             onChange={inputs => set({ inputs })}
@@ -109,10 +129,23 @@ export function DefinitionForm({ schema, space, definition, mistakes, onChange }
           <Part
             name="execution"
             schema={schema}
-            part={pick(executionPart, ['on_failure'], true)}
+            part={pick(partAt('execution'), ['on_failure'], true)}
             value={execution}
             mistakes={mistakesUnder(mistakes, '/execution')}
             onChange={next => set({ execution: next })}
+          />
+        </Fold>
+      </Section>
+
+      <Section title="What helps to find it">
+        <Fold title="Tags and notes" open={mistakesUnder(mistakes, '/metadata').length > 0}>
+          <Part
+            name="metadata"
+            schema={schema}
+            part={metadataPart(partAt('metadata'))}
+            value={metadataForm((definition.metadata as Json | undefined) ?? {})}
+            mistakes={mistakesUnder(mistakes, '/metadata')}
+            onChange={form => set({ metadata: metadataOf(form) })}
           />
         </Fold>
       </Section>

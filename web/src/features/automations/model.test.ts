@@ -9,6 +9,9 @@ import {
   isBegun,
   lineOf,
   merged,
+  metadataForm,
+  metadataOf,
+  metadataPart,
   mistakesUnder,
   moved,
   namesFor,
@@ -100,6 +103,23 @@ test('a text that is no definition says why', () => {
   expect(parsed('{"name": "a"}')).toEqual({ name: 'a' })
   expect(parsed('[]')).toBe('A definition is a JSON object.')
   expect(typeof parsed('{')).toBe('string')
+})
+
+test('a text with a number that a browser cannot keep is no definition here', () => {
+  const text = '{"triggers": [{"type": "event", "config": {"filters": {"data.id": 9007199254740993}}}]}'
+  expect(parsed(text)).toMatch(/^A browser keeps whole numbers up to .* countersign automation apply -f FILE\.$/)
+  expect(parsed('{"limit": 9007199254740991}')).toEqual({ limit: 9007199254740991 })
+})
+
+test('metadata is tags and the rest, and nothing of it is lost', () => {
+  const metadata = { tags: ['a'], created_from_nl: true, owner: 'ada', more: 1 }
+  const form = metadataForm(metadata)
+  expect(form).toEqual({ tags: ['a'], created_from_nl: true, more: { owner: 'ada', more: 1 } })
+  expect(metadataOf(form)).toEqual(metadata)
+  expect(metadataOf({ tags: ['b'], more: { tags: ['c'], owner: 'bo' } })).toEqual({ tags: ['b'], owner: 'bo' })
+  expect(metadataForm({})).toEqual({})
+  expect(metadataOf({})).toEqual({})
+  expect(Object.keys(metadataPart({ properties: { tags: {}, created_from_nl: {} } }).properties as object)).toEqual(['tags', 'more'])
 })
 
 test('a pointer leads to its line', () => {

@@ -1,6 +1,7 @@
 // Definitions and what stands around them, for the pages. Pure.
 import type { Automation, Json, Mistake, Run, Schemas } from '@/api/types'
 import type { RunStatus } from '@/components/run-status'
+import { unkept, unkeptInWords } from '@/lib/digits'
 import { counted } from '@/lib/format'
 
 export const TRIGGER_TYPES = ['schedule', 'webhook', 'event'] as const
@@ -84,7 +85,18 @@ export function namesFor(definition: Json, list: 'plan' | 'on_failure', index: n
   ]
 }
 
-const RUN = ['id', 'started_at', 'automation_name', 'automation_version', 'trigger_type', 'trigger_id', 'attempt']
+const RUN = [
+  'id',
+  'started_at',
+  'automation_id',
+  'automation_name',
+  'automation_version',
+  'trigger_type',
+  'trigger_id',
+  'space_id',
+  'creator_id',
+  'attempt',
+]
 
 /** The filters of templates, as they are written, each with what it gives. */
 export const FILTERS: readonly (readonly [written: string, gives: string])[] = [
@@ -189,7 +201,9 @@ export function moved<T>(list: readonly T[], from: number, by: number): T[] {
 export function parsed(text: string): Json | string {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : 'A definition is a JSON object.'
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'A definition is a JSON object.'
+    const lost = unkept(value)
+    return lost === undefined ? (value as Json) : `${unkeptInWords(lost)} Save it with countersign automation apply -f FILE.`
   } catch (cause) {
     return cause instanceof Error ? cause.message : 'This is not JSON.'
   }
@@ -221,18 +235,40 @@ export function curlOf(trigger: Pick<Schemas['TriggerView'], 'fire_url' | 'has_t
   return `curl ${trigger.fire_url ?? ''}${word} -H 'content-type: application/json' -d '{}'`
 }
 
-/** The triggers that need a secret which signs what they are sent. */
-export function signedTriggers(definition: Json): string[] {
-  const all = (definition.triggers as Trigger[] | undefined) ?? []
-  const taken = all.flatMap(trigger => trigger.trigger_id ?? [])
-  // As the server names those that have no id.
-  const ids = all.map(trigger => {
+/** The ids of triggers; those that have none as the server names them. */
+export function triggerIds(triggers: readonly Trigger[]): string[] {
+  const taken = triggers.flatMap(trigger => trigger.trigger_id ?? [])
+  return triggers.map(trigger => {
     const id = trigger.trigger_id ?? unusedName(trigger.type, taken)
     taken.push(id)
     return id
   })
-  return ids.filter((_, at) => all[at]?.config?.signature === 'standard_webhooks')
 }
+
+/** The triggers that need a secret which signs what they are sent. */
+export function signedTriggers(definition: Json): string[] {
+  const all = (definition.triggers as Trigger[] | undefined) ?? []
+  return triggerIds(all).filter((_, at) => all[at]?.config?.signature === 'standard_webhooks')
+}
+
+/** The part of our schema that metadata has a form of: the tags, and the rest as JSON. */
+export function metadataPart(part: Json): Json {
+  const { tags } = (part.properties ?? {}) as Json
+  const more = { type: 'object', description: 'Whatever else helps people to find it, by names of your own. Nothing is decided by it.' }
+  return { type: 'object', properties: { ...(tags === undefined ? {} : { tags }), more } }
+}
+
+/** Metadata as its form has it: the tags, and whatever else somebody noted as one value. What the server sets stands beside them. */
+export function metadataForm({ tags, created_from_nl, ...more }: Json): Json {
+  return {
+    ...(tags === undefined ? {} : { tags }),
+    ...(created_from_nl === undefined ? {} : { created_from_nl }),
+    ...(Object.keys(more).length > 0 ? { more } : {}),
+  }
+}
+
+/** The metadata of such a form. Where a name is on both sides, the field of its own counts. */
+export const metadataOf = ({ more, ...named }: Json): Json => ({ ...named, ...(more as Json | undefined), ...named })
 
 /** Every action that a definition names. */
 export function actionsOf(definition: Json): string[] {

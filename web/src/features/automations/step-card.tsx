@@ -4,15 +4,17 @@ import { useRef, useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
 import { Field } from '@/components/field'
 import { SchemaForm } from '@/components/schema-form'
+import { Templates } from '@/components/schema-form/around'
+import { insertInto, type TextField } from '@/components/schema-form/insert'
 import { ModeWord, TierBadge } from '@/components/status'
 import { Button, Foreign, fieldClass } from '@/components/ui'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { CardVerbs } from './card-verbs'
 import { Part, type Verbs } from './form'
-import { asErrors, holesOf, isTemplate, mistakesUnder, namesFor, pick, type Step, told, withHoles } from './model'
+import { asErrors, FILTERS, holesOf, isTemplate, mistakesUnder, namesFor, pick, type Step, told, withHoles } from './model'
 import { Fold } from './parts'
-import { insertInto, TemplateNames } from './template-names'
+import { TemplateNames } from './template-names'
 
 type Props = {
   schema: Json
@@ -31,7 +33,7 @@ const NOT_MORE = [...FIRST, 'action', 'config']
 
 export function StepCard({ schema, root, definition, where, at, step, mistakes, onChange, verbs }: Props) {
   const card = useRef<HTMLElement>(null)
-  const lastField = useRef<HTMLInputElement | HTMLTextAreaElement>(null)
+  const lastField = useRef<TextField>(null)
   const action = useQuery({ ...actionQuery(step.action), enabled: step.action.includes('.') })
   // Who comes back to an action finds its params again.
   const params = useRef<Record<string, Json>>({})
@@ -39,6 +41,11 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
     params.current[step.action] = step.config ?? {}
     // Params of another action are of no use: they would be sent along.
     set({ action: next, config: params.current[next] ?? {} })
+  }
+  const names = namesFor(definition, where, at)
+  const insert = (text: string) => {
+    // A field of params that are not shown any more is none of this card.
+    if (lastField.current && card.current?.contains(lastField.current)) insertInto(lastField.current, text)
   }
   const name = `${where}-${at}`
   const set = (more: Json) => onChange({ ...step, ...more } as Step)
@@ -67,24 +74,26 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
       </div>
       <div className="space-y-4">
         <ActionField action={step.action} wrong={atAction && told(atAction)} about={action.data?.title} onChange={acts} />
-        <Config
-          key={step.action}
-          name={`${name}-config`}
-          step={step}
-          schema={action.data?.params_schema}
-          isKnown={!action.isLoading}
-          mistakes={mistakes}
-          onChange={config => set({ config })}
-        />
-        <TemplateNames names={namesFor(definition, where, at)} onPick={text => insertInto(lastField.current, card.current, text)} />
-        <Part
-          name={name}
-          schema={root}
-          part={pick(schema, FIRST)}
-          value={step}
-          mistakes={mistakes.filter(isIn(FIRST))}
-          onChange={next => onChange(next as Step)}
-        />
+        <Templates value={{ names, filters: FILTERS }}>
+          <Config
+            key={step.action}
+            name={`${name}-config`}
+            step={step}
+            schema={action.data?.params_schema}
+            isKnown={!action.isLoading}
+            mistakes={mistakes}
+            onChange={config => set({ config })}
+          />
+          <TemplateNames names={names} onPick={insert} />
+          <Part
+            name={name}
+            schema={root}
+            part={pick(schema, FIRST)}
+            value={step}
+            mistakes={mistakes.filter(isIn(FIRST))}
+            onChange={next => onChange(next as Step)}
+          />
+        </Templates>
         <Fold title="Retries and time" open={mistakes.some(each => !isIn(NOT_MORE)(each) && each.pointer !== '')}>
           <Part
             name={`${name}-more`}
@@ -188,6 +197,7 @@ function Params({ name, schema, config, mistakes, onChange }: Omit<ConfigProps, 
   return (
     <SchemaForm
       name={name}
+      isTemplated
       schema={form.schema}
       params={form.params}
       showErrors={false}

@@ -2,11 +2,13 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
+import { Beneath } from '@/components/schema-form/around'
 import { line } from '@/lib/clean'
 import { CardVerbs } from './card-verbs'
 import { FilterTest } from './filter-test'
 import { Part, type Verbs } from './form'
 import { mistakesUnder, partOf, pick, type Trigger, told } from './model'
+import { NextFirings, type Planned } from './next-firings'
 import { Fold } from './parts'
 
 type Props = {
@@ -14,6 +16,8 @@ type Props = {
   /** Where the automation acts. */
   space: string | undefined
   trigger: Trigger
+  /** When it fires, if it is a schedule and nothing in the definition is wrong. */
+  planned: Planned | undefined
   name: string
   mistakes: readonly Mistake[]
   onChange: (trigger: Trigger) => void
@@ -27,7 +31,7 @@ const FIRST: Record<Trigger['type'], readonly string[]> = {
   event: ['event_type', 'filters'],
 }
 
-export function TriggerCard({ schema, space, trigger, name, mistakes, onChange, verbs }: Props) {
+export function TriggerCard({ schema, space, trigger, planned, name, mistakes, onChange, verbs }: Props) {
   const config = trigger.config ?? {}
   const part = partOf(schema, trigger.type)
   const [first] = useState(FIRST[trigger.type] ?? [])
@@ -48,14 +52,16 @@ export function TriggerCard({ schema, space, trigger, name, mistakes, onChange, 
         </p>
       ))}
       {first.length > 0 && (
-        <Part
-          name={name}
-          schema={schema}
-          part={pick(part, first)}
-          value={config}
-          mistakes={inConfig.filter(each => isFirst(each.pointer))}
-          onChange={configured}
-        />
+        <Beneath value={{ cron: <NextFirings cron={config.cron} planned={planned} /> }}>
+          <Part
+            name={name}
+            schema={schema}
+            part={pick(part, first)}
+            value={config}
+            mistakes={inConfig.filter(each => isFirst(each.pointer))}
+            onChange={configured}
+          />
+        </Beneath>
       )}
       {trigger.type === 'event' && typeof config.event_type === 'string' && config.event_type && (
         <>

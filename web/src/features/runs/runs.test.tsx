@@ -151,6 +151,35 @@ test('what a firing came to instead of a run is said', async () => {
   expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({})
 })
 
+test('a run is run again with other inputs, and those that nobody touched are not sent', async () => {
+  const inputs = { schema: { type: 'object', properties: { greeting: { type: 'string' } } } }
+  let ended: object = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null }
+  const again = {
+    ...answers(() => ended),
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, definition: { ...definition, inputs } }),
+    'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'dropped', reason: 'already_running', run_id: null }),
+  }
+  const { server, user } = openPage('/runs/run_1', again)
+  const sent = () => server.asked.filter(asked => asked.path.endsWith('/rerun')).map(asked => asked.body)
+  await user.click(await screen.findByRole('button', { name: 'Run again…' }))
+  await user.click(await screen.findByRole('button', { name: 'Run it' }))
+  await waitFor(() => expect(sent()).toEqual([{}]))
+  await waitFor(() => expect(screen.queryByRole('button', { name: 'Run it' })).toBeNull())
+  await user.click(screen.getByRole('button', { name: 'Run again…' }))
+  await user.type(await screen.findByLabelText(/^greeting/), '!')
+  await user.click(screen.getByRole('button', { name: 'Run it' }))
+  await waitFor(() => expect(sent()).toEqual([{}, { inputs: { greeting: 'Hello!' } }]))
+  // What is left of 9007199254740993 once it is read.
+  ended = { ...ended, inputs: { order: 2 ** 53 } }
+  server.event('automation.run.succeeded', 'run_1', 5)
+  await waitFor(() => expect(screen.queryByRole('button', { name: 'Run it' })).toBeNull())
+  await screen.findByText('order')
+  await user.click(screen.getByRole('button', { name: 'Run again…' }))
+  expect(await screen.findByText(/its last digits may be lost\. So the inputs stay as they are/)).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Run it' }))
+  await waitFor(() => expect(sent().at(-1)).toEqual({}))
+})
+
 test('runs are listed by automation and status', async () => {
   const { server, user, router } = openPage('/runs', {
     ...answers(() => run),

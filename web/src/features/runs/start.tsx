@@ -7,6 +7,7 @@ import { FormDialog } from '@/components/form-dialog'
 import { SchemaForm } from '@/components/schema-form'
 import { useToasts } from '@/components/toasts'
 import { reasonInWords } from '@/features/automations/firings'
+import { unkept, unkeptInWords } from '@/lib/digits'
 import { hasInputs } from './inputs'
 
 type Fired = Schemas['FiredResponse']
@@ -35,6 +36,7 @@ export function StartDialog({ title, verb, schema, inputs, about, start, onClose
   const fired = useFired()
   const [form] = useState({ schema, inputs })
   const [given, setGiven] = useState(inputs)
+  const lost = unkept(form.inputs)
   const [mistakes, setMistakes] = useState<readonly Mistake[]>([])
   const send = async () => {
     setMistakes([])
@@ -49,7 +51,9 @@ export function StartDialog({ title, verb, schema, inputs, about, start, onClose
   }
   return (
     <FormDialog title={title} verb={verb} wide send={send} onClose={onClose}>
-      {hasInputs(form.schema) ? (
+      {lost !== undefined ? (
+        <p>{unkeptInWords(lost)} So the inputs stay as they are; others are given with countersign run rerun.</p>
+      ) : hasInputs(form.schema) ? (
         <SchemaForm name="input" schema={form.schema} params={form.inputs} showErrors={false} refused={mistakes} onChange={setGiven} />
       ) : (
         <p>It takes no inputs.</p>
