@@ -37,17 +37,6 @@ impl Params {
         self.0.iter().for_each(|(_, leaf)| leaf.reads(&mut reads));
         reads
     }
-}
-
-impl Leaf {
-    fn reads(&self, reads: &mut BTreeSet<String>) {
-        match self {
-            Self::Plain(_) => {}
-            Self::Template(template) => reads.extend(template.reads().iter().cloned()),
-            Self::List(items) => items.iter().for_each(|item| item.reads(reads)),
-            Self::Object(members) => members.iter().for_each(|(_, leaf)| leaf.reads(reads)),
-        }
-    }
 
     /// Where the rendered params come from, by JSON pointer. `of` says it of a member of the context. What a person wrote has no label.
     pub(crate) fn provenance(&self, of: &dyn Fn(&str) -> Label) -> BTreeMap<String, Label> {
@@ -57,6 +46,17 @@ impl Leaf {
         match labels.values().max().copied() {
             Some(strictest) if labels.len() > PROVENANCE_MAX => BTreeMap::from([(String::new(), strictest)]),
             Some(_) | None => labels,
+        }
+    }
+}
+
+impl Leaf {
+    fn reads(&self, reads: &mut BTreeSet<String>) {
+        match self {
+            Self::Plain(_) => {}
+            Self::Template(template) => reads.extend(template.reads().iter().cloned()),
+            Self::List(items) => items.iter().for_each(|item| item.reads(reads)),
+            Self::Object(members) => members.iter().for_each(|(_, leaf)| leaf.reads(reads)),
         }
     }
 }

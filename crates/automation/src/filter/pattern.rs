@@ -23,7 +23,7 @@ pub(crate) struct Pattern {
 }
 
 /// Why a regex is refused.
-pub(super) enum Refused {
+pub(crate) enum Refused {
     Syntax(String),
     TooLarge,
 }
@@ -35,8 +35,7 @@ impl Pattern {
         if places(&syntax) > limits::FILTER_REGEX_PLACES_MAX {
             return Err(Refused::TooLarge);
         }
-        let refused = |error: BuildError| if error.size_limit().is_some() { Refused::TooLarge } else { Refused::Syntax(error.to_string()) };
-        let compiled = compile(text).map_err(refused)?;
+        let compiled = compile(text)?;
         Ok(Self { text: text.into(), compiled, literals: required(&syntax).unwrap_or_default() })
     }
 
@@ -55,9 +54,10 @@ impl Pattern {
 }
 
 /// The one way in which a filter's regex is compiled.
-pub(crate) fn compile(text: &str) -> Result<Regex, BuildError> {
+pub(crate) fn compile(text: &str) -> Result<Regex, Refused> {
+    let refused = |error: BuildError| if error.size_limit().is_some() { Refused::TooLarge } else { Refused::Syntax(error.to_string()) };
     let config = Regex::config().nfa_size_limit(Some(limits::FILTER_REGEX_COMPILED_BYTES_MAX)).hybrid_cache_capacity(SEARCH_BYTES_MAX);
-    Regex::builder().configure(config).syntax(syntax::Config::new().nest_limit(NEST_MAX)).build(text)
+    Regex::builder().configure(config).syntax(syntax::Config::new().nest_limit(NEST_MAX)).build(text).map_err(refused)
 }
 
 /// The one way in which it searches: in the beginning of a text. What comes after is seen, so that `$` is still the end of the whole.

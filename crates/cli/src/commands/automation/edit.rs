@@ -30,8 +30,9 @@ pub(super) async fn edit(named: &str, client: &Client, terminal: &mut Terminal) 
             }
             Ok(definition) => {
                 let request = SaveAutomationRequest { space: None, definition, signing_secrets: BTreeMap::new() };
-                let answer = client.change_with::<SavedAutomationResponse>(Method::PUT, &["automations", &id], &headers, Some(&request));
-                match answer.await {
+                let answer =
+                    client.change_with::<SavedAutomationResponse>(Method::PUT, &["automations", &id], &headers, Some(&request)).await;
+                match answer {
                     Ok(answer) => return saved(&answer, client, terminal).await,
                     Err(failure) => mistakes::refused(failure, terminal),
                 }

@@ -13,7 +13,7 @@ use countersign_core::ports::Runs;
 use countersign_core::run::{Run, RunStatus, StepRecord};
 use countersign_core::{AutomationId, Principal, RunId, Space};
 use runs::{Known, Program, Rendered};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What is to be tried.
@@ -66,7 +66,7 @@ pub(crate) async fn dry_run(app: &App, by: &Principal, asked: Asked<'_>) -> Resu
         return Err(Error::invalid(format!("run `{}` is one of another automation", run.id)));
     }
     let run = facts(app, by, &asked, &space, saved.as_ref(), &checked.read.definition, earlier.as_ref().map(|(run, _)| run));
-    let inputs = inputs_of(&asked, &checked.read.definition, saved.as_ref(), &run, earlier.as_ref().map(|(run, _)| run))?;
+    let inputs = inputs_of(&asked, &space, &checked.read.definition, saved.as_ref(), &run, earlier.as_ref().map(|(run, _)| run))?;
     let known = Known { run, inputs, earlier };
     let mut steps = app.engine().render_steps(&space.org, &program, &known).await;
     for step in &mut steps {
@@ -88,7 +88,8 @@ async fn last_succeeded(
     if rights::must_have(app, by, Right::Read, space).await.is_err() {
         return Ok(None);
     }
-    let Some(run) = last_run(app, saved, Some(RunStatus::Succeeded)).await? else { return Ok(None) };
+    let Some(last) = last_run(app, saved, Some(RunStatus::Succeeded)).await? else { return Ok(None) };
+    let Some(run) = app.store().find_run(&saved.org, &last.id).await? else { return Ok(None) };
     let steps = app.store().list_steps(&saved.org, &run.id).await?;
     Ok(Some((run, steps)))
 }
@@ -124,16 +125,17 @@ fn facts(
 /// The inputs that were given, those of the earlier run, or the defaults. Those that nobody asked for and that do not fit are not known.
 fn inputs_of(
     asked: &Asked<'_>,
+    space: &Space,
     definition: &Definition,
     saved: Option<&Automation>,
     run: &template::Run,
     earlier: Option<&Run>,
 ) -> Result<Option<Value>, Error> {
-    let given = asked.inputs.clone().or_else(|| earlier.map(|run| run.inputs.clone()));
+    let given = asked.inputs.clone().or_else(|| earlier.and_then(|run| run.inputs.clone()));
     let defaults = Defaults {
         last_fired_at: saved.map_or(run.started_at, |saved| saved.created_at),
         creator: &run.creator_id,
-        space_default: &Map::new(),
+        space_default: &space.defaults,
     };
     match inputs::resolve(definition, None, &given.unwrap_or_else(|| json!({})), defaults) {
         Ok(inputs) => Ok(Some(inputs)),

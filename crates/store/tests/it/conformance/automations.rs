@@ -659,12 +659,16 @@ async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
     };
     let first = begun(true, None, Vec::new()).await;
     let sent = ("untrusted_content".to_owned(), None);
-    assert_eq!(held(&first).await, [sent.clone()]);
+    assert_eq!(held(&first).await, std::slice::from_ref(&sent));
     let call = tenant.draw(InvocationId::new);
     store.label_session(&tenant.org, &first.session, "private_data", &call).await.unwrap();
     let private = ("private_data".to_owned(), Some(call));
     let copied = || vec![step(0, world.clock.now())];
-    assert_eq!(held(&begun(false, Some(&first), Vec::new()).await).await, [sent.clone()], "it reads everything anew, with the same inputs");
+    assert_eq!(
+        held(&begun(false, Some(&first), Vec::new()).await).await,
+        std::slice::from_ref(&sent),
+        "it reads everything anew, with the same inputs"
+    );
     assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
     assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
     assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
