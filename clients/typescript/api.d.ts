@@ -308,7 +308,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says what would happen to each step of a definition now, and when it would fire. Nothing is performed. */
+        /** Says what would happen to each step of a plan now, with which params, and when it would fire. Nothing is performed. */
         post: operations["automations_dry_run"];
         delete?: never;
         options?: never;
@@ -495,7 +495,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same for the saved definition of an automation, with the modes that it has of its own. */
+        /** The same for the saved definition of an automation, with what its last run that succeeded came to. */
         get: operations["automations_plan"];
         put?: never;
         post?: never;
@@ -582,7 +582,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Enables a trigger. A schedule starts from now. */
+        /** Enables a trigger. A schedule starts from now, or makes up for what it missed since it was disabled, as its `catch_up` says. */
         post: operations["triggers_enable"];
         delete?: never;
         options?: never;
@@ -2717,7 +2717,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Changes how strict a space is, who may answer in it, or what it keeps. A change of the band voids the approvals of its pending calls. */
+        /** Changes how strict a space is, who may answer in it, what it keeps, or what its automations are given. A change of the band voids the approvals of its pending calls. */
         patch: operations["spaces_change"];
         trace?: never;
     };
@@ -3820,6 +3820,10 @@ export interface components {
             keeps?: components["schemas"]["Keeps"] | null;
             /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
             observes?: boolean | null;
+            /** @description What its automations are given for an input whose default is `$space_default`, by the name of the input; replaces what was set before. */
+            defaults?: {
+                [key: string]: unknown;
+            } | null;
         };
         /** @description A change to a person; what is absent stays as it is. */
         ChangeUserRequest: {
@@ -3941,7 +3945,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4272,6 +4276,19 @@ export interface components {
              */
             dropped: number;
         };
+        /** @description A plan to be tried without calling anything: that of a definition, or of a saved automation. */
+        DryRunRequest: {
+            /** @description The id of a saved automation; with a definition, the one that it would be a new version of. */
+            automation?: string | null;
+            /** @description The name or id of the space that it would act in; that of the automation, else `main`, when absent. */
+            space?: string | null;
+            /** @description The saved one when absent. */
+            definition?: unknown;
+            /** @description What the definition's `inputs` ask for; those of the run when absent, or its defaults. */
+            inputs?: unknown;
+            /** @description An earlier run: what its steps came to stands for what is not known yet. Absent: the last one of the automation that succeeded. */
+            run?: string | null;
+        };
         /** @description A change to a source; what is absent stays as it is. Null removes what a source need not have. */
         EditSourceRequest: {
             title?: string | null;
@@ -4311,6 +4328,11 @@ export interface components {
          * @enum {string}
          */
         Effect: "filesystem_read" | "filesystem_write" | "network_call" | "device_notification" | "user_visible" | "camera" | "microphone";
+        /** @description How a trigger is enabled. */
+        EnableTriggerRequest: {
+            /** @description Whether a schedule makes up for what it missed since it was disabled, as its `catch_up` says. Otherwise it starts from now. */
+            catch_up?: boolean;
+        };
         /** @description The invocation that is followed has ended. */
         EndEvent: {
             status: components["schemas"]["Status"];
@@ -4461,12 +4483,12 @@ export interface components {
          * @description What a firing came to.
          * @enum {string}
          */
-        FiringOutcome: "started" | "skipped" | "dropped" | "deduplicated" | "refused";
+        FiringOutcome: "started" | "skipped" | "dropped" | "refused";
         /**
          * @description Why a firing came to what it did.
          * @enum {string}
          */
-        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "inputs_invalid" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "breaker_open";
         /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
         FiringView: {
             id: string;
@@ -5844,6 +5866,8 @@ export interface components {
         /** @description What would happen to the steps of a definition, and when it would fire. */
         PlanView: {
             digest: string;
+            /** @description The earlier run whose inputs and outputs stand for what is not known yet. */
+            run_id?: string | null;
             steps: components["schemas"]["PlannedStepView"][];
             /** @description Its schedules, each with the next three times. */
             schedules: components["schemas"]["PlannedScheduleView"][];
@@ -5877,6 +5901,16 @@ export interface components {
             mode_source: components["schemas"]["ModeSource"];
             /** @description What made the mode stricter. */
             tightened: string[];
+            /** @description Whether it would run: it has no `when`, or that holds. Null: that depends on what is not known yet. */
+            when?: boolean | null;
+            /**
+             * @description What it would be called with, as the params of a call are shown: redacted, and pruned when large. Null if that is not known yet, or if it
+             *     would be skipped.
+             */
+            params?: unknown;
+            /** @description What its templates read and what is not known yet: outputs of earlier steps, `inputs`, or `run.error`. */
+            needs: string[];
+            error?: components["schemas"]["RunErrorView"] | null;
         };
         PlannedVerification: {
             /**
@@ -6174,8 +6208,8 @@ export interface components {
         /** @description How a run is run once more. */
         RerunRequest: {
             /**
-             * @description The step to begin with. What came before it is taken from the run, and so is its version; absent: all of it, with the version that is
-             *     saved now.
+             * @description The step to begin with. What came before it is taken from the run, so the definition must still be that of the run; absent: all of it,
+             *     with the version that is saved now.
              */
             from_step?: string | null;
             /** @description Other inputs than those of the run. */
@@ -6186,11 +6220,11 @@ export interface components {
             /** @description `now`, `earliest`, or the position of an event. */
             to: string;
         };
-        /** @description What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180. */
+        /** @description What is kept for how long. Without a number, calls and runs are kept for ever, events for 7 days, and snapshots for 180. */
         Retention: {
             /**
              * Format: int32
-             * @description Days for which ended calls are kept, and with them the index by which their receipts are found.
+             * @description Days for which ended calls and runs are kept, and with them the index by which their receipts are found.
              * @default null
              */
             receipts_days: number | null;
@@ -6365,6 +6399,7 @@ export interface components {
             trigger_id?: string | null;
             trigger_type: components["schemas"]["TriggerType"];
             firing_id: string;
+            /** @description Redacted, as the params of calls are; null once the space of the run keeps no texts of it. */
             inputs: unknown;
             /**
              * @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
@@ -6387,6 +6422,8 @@ export interface components {
              * @description How long it has worked; waiting for a person does not count.
              */
             worked_ms: number;
+            /** @description What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists. */
+            cost_usd?: string | null;
             /**
              * Format: int32
              * @description How often it was taken up after its worker had gone.
@@ -6396,6 +6433,8 @@ export interface components {
             /** @description The automations whose runs led to it, the first cause first, and its own. */
             chain: string[];
             root_run_id: string;
+            /** @description Who asked for it by name, or for it once more. */
+            asked_by?: string | null;
             cancelled_by?: string | null;
             /** Format: date-time */
             created_at: string;
@@ -6478,7 +6517,7 @@ export interface components {
             last_used_at?: string | null;
         };
         /**
-         * @description Whether whoever asked, or owns the agent that asked, may also answer.
+         * @description Whether whoever asked, or owns the agent that asked, or asked for the run that asked, may also answer.
          * @enum {string}
          */
         SelfApproval: "allowed" | "refused";
@@ -6669,6 +6708,10 @@ export interface components {
             members?: string[] | null;
             /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
             observes?: boolean;
+            /** @description What its automations are given for an input whose default is `$space_default`, by the name of the input. */
+            defaults?: {
+                [key: string]: unknown;
+            };
             /** Format: date-time */
             created_at: string;
         };
@@ -6689,6 +6732,8 @@ export interface components {
         /** @description How the server is doing, for people. */
         StatusResponse: {
             version: string;
+            /** @description The release of the time zones that schedules follow, such as `2026a`. */
+            tzdata?: string;
             store: components["schemas"]["StoreName"];
             ready: boolean;
             /** @description Why not, when it is not. */
@@ -8065,7 +8110,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DefinitionRequest"];
+                "application/json": components["schemas"]["DryRunRequest"];
             };
         };
         responses: {
@@ -8533,6 +8578,8 @@ export interface operations {
                 trigger?: string;
                 /** @description Only those that came to this. */
                 outcome?: components["schemas"]["FiringOutcome"];
+                /** @description Only those that started no run. */
+                no_run?: boolean;
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */
@@ -8928,7 +8975,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnableTriggerRequest"];
+            };
+        };
         responses: {
             /** @description It succeeded. */
             200: {

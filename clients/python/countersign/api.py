@@ -206,7 +206,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'automation_paused', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class ConcernView(TypedDict):
@@ -389,6 +389,18 @@ class DroppedDeliveriesResponse(TypedDict):
     dropped: int
 
 
+class DryRunRequest(TypedDict):
+    """
+    A plan to be tried without calling anything: that of a definition, or of a saved automation.
+    """
+
+    automation: NotRequired[str | None]
+    space: NotRequired[str | None]
+    definition: NotRequired[Any]
+    inputs: NotRequired[Any]
+    run: NotRequired[str | None]
+
+
 class EditView(TypedDict):
     """
     How an approver changed the params.
@@ -401,6 +413,14 @@ class EditView(TypedDict):
 
 
 Effect: TypeAlias = Literal['filesystem_read', 'filesystem_write', 'network_call', 'device_notification', 'user_visible', 'camera', 'microphone']
+
+
+class EnableTriggerRequest(TypedDict):
+    """
+    How a trigger is enabled.
+    """
+
+    catch_up: NotRequired[bool]
 
 
 EntryKind: TypeAlias = Literal['key', 'mode', 'space', 'rule', 'identity', 'answer', 'intent', 'receipt', 'batch']
@@ -452,10 +472,10 @@ class FieldError(TypedDict):
 FileChange: TypeAlias = Literal['created', 'changed', 'removed']
 
 
-FiringOutcome: TypeAlias = Literal['started', 'skipped', 'dropped', 'deduplicated', 'refused']
+FiringOutcome: TypeAlias = Literal['started', 'skipped', 'dropped', 'refused']
 
 
-FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'budget_estimate', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open']
+FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'inputs_invalid', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'breaker_open']
 
 
 class FiringView(TypedDict):
@@ -1419,7 +1439,7 @@ class ResetGroupRequest(TypedDict):
 
 class Retention(TypedDict):
     """
-    What is kept for how long. Without a number, calls are kept for ever, events for 7 days, and snapshots for 180.
+    What is kept for how long. Without a number, calls and runs are kept for ever, events for 7 days, and snapshots for 180.
     """
 
     receipts_days: NotRequired[int | None]
@@ -1723,6 +1743,7 @@ class SpaceView(TypedDict):
     keeps: NotRequired[Keeps]
     members: NotRequired[list[str] | None]
     observes: NotRequired[bool]
+    defaults: NotRequired[dict[str, Any]]
     created_at: str
 
 
@@ -2176,6 +2197,7 @@ class ChangeSpaceRequest(TypedDict):
     redaction: NotRequired[RedactionRule | None]
     keeps: NotRequired[Keeps | None]
     observes: NotRequired[bool | None]
+    defaults: NotRequired[dict[str, Any]]
 
 
 class ChangeUserRequest(TypedDict):
@@ -2952,6 +2974,10 @@ class PlannedStepView(TypedDict):
     mode: Mode
     mode_source: ModeSource
     tightened: list[str]
+    when: NotRequired[bool | None]
+    params: NotRequired[Any]
+    needs: list[str]
+    error: NotRequired[RunErrorView | None]
 
 
 class Problem(TypedDict):
@@ -3045,10 +3071,12 @@ class RunView(TypedDict):
     step: int
     invocation_id: NotRequired[str | None]
     worked_ms: int
+    cost_usd: NotRequired[str | None]
     recoveries: int
     rerun_of: NotRequired[str | None]
     chain: list[str]
     root_run_id: str
+    asked_by: NotRequired[str | None]
     cancelled_by: NotRequired[str | None]
     created_at: str
     started_at: NotRequired[str | None]
@@ -3110,6 +3138,7 @@ class StatusResponse(TypedDict):
     """
 
     version: str
+    tzdata: NotRequired[str]
     store: StoreName
     ready: bool
     problem: NotRequired[str | None]
@@ -3390,6 +3419,7 @@ class PlanView(TypedDict):
     """
 
     digest: str
+    run_id: NotRequired[str | None]
     steps: list[PlannedStepView]
     schedules: list[PlannedScheduleView]
     warnings: list[MistakeView]
