@@ -217,6 +217,7 @@ class People:
         self.users = {}        # id -> {"rank", "given": by somebody, "able": seq since which they may answer, "disabled", "lost": [(rank, until)]}
         self.tokens = {}       # id -> {"holder", "since": seq of its redemption, "expires_at", "scopes", "answers": a user}
         self.agents = {}       # principal -> the user who owns the agent
+        self.automations = {}  # principal -> {version: the user who saved it}
         self.revoked = {}      # id -> when
         self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
         self.subjects = {}     # (issuer, subject) -> (user, seq of their first sign-in)
@@ -259,7 +260,17 @@ class People:
             return user_of(principal)
         if principal.startswith("service:"):
             return self.tokens.get(principal[len("service:"):], {}).get("answers")
+        if principal in self.automations:
+            return self.automations[principal][max(self.automations[principal])]
         return self.agents.get(principal)
+
+    def owner_of(self, intent):
+        """The user whose call it is. The intent of an automation may name them."""
+        principal = intent.get("principal")
+        if not isinstance(principal, str) or not principal.startswith("automation:") or intent.get("owner") is None:
+            return self.owner(principal)
+        need(get(intent, "owner") in self.automations.get(principal, {}).values(), "its owner saved no version of the automation")
+        return intent["owner"]
 
     def is_valid(self, token, when):
         made = self.tokens.get(token) if isinstance(token, str) else None
@@ -423,7 +434,10 @@ class People:
         if name in ("consent_given", "consent_withdrawn"):
             return need(self.may(by, "read", when) >= 0, "only a person consents")
         if name == "automation_set":
-            return need(self.may(by, "invoke", when) >= 0, "only a person saves an automation")
+            need(self.may(by, "invoke", when) >= 0, "only a person saves an automation")
+            versions = self.automations.setdefault("automation:" + get(change, "automation"), {})
+            versions.setdefault(whole(change.get("version"), "`version`"), user_of(by))  # later entries pause it, and save nothing
+            return None
         has = self.may(by, "approve" if name.startswith("grant_") else "manage_policy", when)
         is_read = name == "reviewed" and change.get("wording") != "unread"
         need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")
@@ -526,13 +540,14 @@ class Agreement:
         need(whole(body.get("attempt"), "`attempt`") == len(attempts) + 1, "an attempt is out of order")
         attempts.append(canonical(body.get("approval")))
         need(attempts[0] == attempts[-1], "two attempts name different approvals")
+        owner = self.people.owner_of(body)
         if len(attempts) == 1:
-            self.begin(body, seq, when)
+            self.begin(body, owner, seq, when)
 
-    def begin(self, body, seq, when):
+    def begin(self, body, owner, seq, when):
         """Checks the grant and the approval. Further attempts have the same, whatever the space has come to ask for."""
-        invocation, owner = get(body, "invocation_id"), self.people.owner(body.get("principal"))
-        barred = f"user:{owner}" if owner and self.refusing.get(get(body, "space")) else None
+        invocation, own = get(body, "invocation_id"), (owner, body.get("asked_by"))
+        barred = {f"user:{user}" for user in own if user} if self.refusing.get(get(body, "space")) else set()
         members = self.members.get(get(body, "space"))
         is_owed = body.get("purpose") == "rollback" or (body.get("batch") is not None and body.get("reverses") is not None)
         need(members is None or is_owed or f"user:{owner}" in members, "the person whose call it is was no member of the space")
@@ -540,15 +555,15 @@ class Agreement:
             need(get(body, "grant") in self.grants, "the grant was not given, or is revoked")
             expires_at, givers = self.grants[body["grant"]]
             need(when < expires_at, "the grant has expired")
-            need(barred not in givers, "the owner gave the grant, and the space refuses self-approval")
+            need(not barred & set(givers), "the owner, or who asked for the run, gave the grant, and the space refuses self-approval")
             need(members is None or set(givers) <= members, "somebody gave the grant who was no member of the space")
         if body.get("observed") is not None:
             need(self.observing.get(get(body, "space")) and body.get("tier") != "R4", "the space does not let it run unasked")
         if body.get("approval") is not None:
             quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
             keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)
-            need(barred not in body["approval"]["approvers"], "the owner approved it, and the space refuses self-approval")
             approvers = set(body["approval"]["approvers"])
+            need(not barred & approvers, "the owner, or who asked for the run, approved it, and the space refuses self-approval")
             need(members is None or approvers <= members, "somebody approved it who was no member of the space")
             self.allowed = (seq, {key[2] for key in keys & self.always})
             self.approvers = (invocation, body["approval"]["approvers"])

@@ -309,6 +309,9 @@ pub struct Invocation {
     pub principal: PrincipalId,
     /// The person on whose behalf an agent acts.
     pub owner: Option<UserId>,
+    /// The person behind whoever asked for its run by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<UserId>,
     /// The device that the requester's token is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,

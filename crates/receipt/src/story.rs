@@ -482,6 +482,8 @@ pub(crate) fn intent(receipt: &ReceiptBody, attempt: u32) -> IntentBody {
         spends: None,
         idempotency_key: receipt.idempotency_key,
         profile: receipt.sandbox.profile.clone(),
+        owner: None,
+        asked_by: None,
         evidence: None,
         purpose: Purpose::Effect,
         trace_id: receipt.trace_id.clone(),

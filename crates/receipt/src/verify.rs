@@ -203,6 +203,9 @@ impl Verifier {
         if let RuleChange::RoleChanged { user, role } = &body.change {
             self.people.change_role(header, body.by.as_ref(), user, *role)?;
         }
+        if let RuleChange::AutomationSet { automation, version, .. } = &body.change {
+            self.people.save(body.by.as_ref(), automation, *version);
+        }
         if let RuleChange::RetentionSet { retention } = &body.change {
             self.events.keep_for(*retention);
         }
@@ -213,7 +216,7 @@ impl Verifier {
         let seq = header.seq;
         self.rules.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
-        self.standing.allows(header.judged_at(), intent, self.people.owner(&intent.principal))?;
+        self.standing.allows(header.judged_at(), intent, self.people.owner_of(intent)?)?;
         // Every later attempt has the same approval, whatever the space has come to ask for.
         if let (Some(approval), 1) = (&intent.approval, intent.attempt) {
             self.answers.begin(seq, &intent.invocation_id, approval, self.standing.quorum(&intent.space, intent.tier))?;

@@ -1,6 +1,7 @@
 //! `countersign run`: executions of automations, step by step.
 
 mod logs;
+mod marks;
 
 use super::action::params;
 use super::automation::automation_named;
@@ -235,19 +236,29 @@ impl RunCommand {
 impl Rerun {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Self { run, words, inputs, edit_input, step, follow } = self;
-        let inputs = if edit_input { Some(edited(&run, client, terminal).await?) } else { inputs.read(words, terminal).await? };
+        let inputs = if edit_input { edited(&run, client, terminal).await? } else { inputs.read(words, terminal).await? };
         let request = RerunRequest { from_step: step, inputs };
         let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await?;
         started(&answer, follow, client, terminal).await
     }
 }
 
-/// The inputs of a run, as the user changes them.
-async fn edited(run: &str, client: &Client, terminal: &Terminal) -> Result<Value, Failure> {
+/// The inputs of a run, as the user changes them; `None` if they stay as the run was given them.
+async fn edited(run: &str, client: &Client, terminal: &Terminal) -> Result<Option<Value>, Failure> {
     let before = client.get::<RunView>(&["runs", run], &[]).await?.read.inputs;
     let text = serde_json::to_string_pretty(&before).map_err(|error| Failure::failed(error.to_string()))?;
     let about = About { what: "inputs", otherwise: "not started", elsewhere: "give them with --inputs, such as --inputs @file" };
-    params::strict(&editor::edited(&text, &about, terminal).await?, "what was edited is")
+    let after = params::exact(&editor::edited(&text, &about, terminal).await?, "what was edited is")?;
+    if after == before {
+        return Ok(None);
+    }
+    // What is shown is redacted. A mark that is left would be taken for the input itself.
+    let left = marks::left_in(&after);
+    if left.is_empty() {
+        return Ok(Some(after));
+    }
+    let message = format!("not started: what was edited still has {}, in place of what the run was given", left.join(", "));
+    Err(Failure::usage(message).hint("give all inputs with --input; if you change nothing, the run's own are used"))
 }
 
 /// Tells what a request to run came to, and follows the run if that was asked for. The id goes to stdout as data.

@@ -1,6 +1,7 @@
 //! Tests answers that do more than let one call run: several at once, always, with a grant, with edited params, and by more than one
 //! person.
 
+use crate::automations::applied_as;
 use crate::countersign::{Server, User};
 use crate::fake::Fake;
 use serde_json::{Value, json};
@@ -108,8 +109,8 @@ fn a_yes_for_always_says_what_will_still_ask() {
     std::fs::write(owner.folder().join("none.json"), json!({ "abac": "" }).to_string()).unwrap();
     owner.run(&["policy", "set", "none.json", "--yes"]).ok();
     owner.run(&["mode", "set", "files.write_text", "require_approval", "--locked"]).ok();
-    let automation = "aut_01k9z6m4x0abcdefghjkmnpqrs";
-    let created = owner.run(&["session", "create", "--automation", automation, "--json"]).ok().json();
+    let automation = applied_as(&server, &owner, "Nightly");
+    let created = owner.run(&["session", "create", "--automation", &automation, "--json"]).ok().json();
     let agent = owner.with_token(created["token"].as_str().unwrap());
     let id = agent.run(&["action", "invoke", "files.write_text", "path=a", "text=x", "--no-wait"]).exits(6).stdout;
     let told = owner.run(&["approve", id.trim(), "--always"]).exits(2).stderr;

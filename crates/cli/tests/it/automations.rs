@@ -162,6 +162,34 @@ fn a_run_is_followed_to_its_end_and_run_again() {
 }
 
 #[test]
+fn inputs_that_are_shown_redacted_are_never_taken_for_those_that_were_given() {
+    let server = Server::start();
+    let owner = server.owner();
+    let mut definition = tidy();
+    definition["inputs"]["schema"]["properties"]["password"] = json!({ "type": "string" });
+    definition["plan"][1]["config"]["text"] = json!("{{ inputs.text }} {{ inputs.password }}");
+    let file = written(&server, "redacted.json", &definition.to_string());
+    owner.run(&["automation", "apply", "-f", &file]).ok();
+    owner.run(&["mode", "set", "files.write_text", "allow", "--automation", "Tidy"]).ok();
+    owner.run(&["automation", "run", "Tidy", "text=open", "password=sesame", "--follow"]).ok();
+    let run = owner.run(&["run", "list", "--automation", "Tidy", "-o", "name"]).ok().stdout.trim().to_owned();
+    let shown = owner.run(&["run", "show", &run, "--json"]).ok().json();
+    assert_eq!(shown["inputs"], json!({ "text": "open", "password": "[redacted]" }));
+    let note = server.workspace().join("note.txt");
+    let noted = || std::fs::read_to_string(&note).unwrap();
+    assert_eq!(noted(), "open sesame");
+    let rerun = |script: &str| with_editor(&owner, script).at_terminal(&["run", "rerun", &run, "--edit-input", "--follow"], &[]);
+    std::fs::remove_file(&note).unwrap();
+    rerun("true").exits(0);
+    assert_eq!(noted(), "open sesame", "nothing was changed, so its own inputs are used");
+    let refused = rerun("sed -i 's/\"open\"/\"close\"/' \"$2\"").exits(2);
+    refused.shows("what was edited still has `[redacted]` at `/password`, in place of").shows("give all inputs with --input");
+    assert_eq!(noted(), "open sesame");
+    rerun("sed -i 's/\\[redacted\\]/barley/' \"$2\"").exits(0);
+    assert_eq!(noted(), "open barley");
+}
+
+#[test]
 fn a_run_that_waits_is_approved_or_cancelled() {
     let server = Server::start();
     let owner = server.owner();

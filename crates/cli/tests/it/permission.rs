@@ -363,9 +363,11 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
     agent.run(&["action", "invoke", "files.write_text", "path=b", "text=b", "--no-wait"]).exits(6);
     owner.run(&["mode", "set", "files.list", "allow", "--automation", automation, "--locked"]).exits(2);
     owner.run(&["mode", "list", "--automation", "nightly"]).exits(3);
-    owner.run(&["mode", "set", "files.list", "allow", "--automation", "nightly"]).exits(3);
-    owner.run(&["mode", "set", "files.list", "allow", "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).exits(3);
-    owner.run(&["session", "create", "--automation", "nightly"]).exits(8);
+    for absent in ["nightly", "aut_01k9z6m4x0abcdefghjkmnpqrs"] {
+        owner.run(&["mode", "set", "files.list", "allow", "--automation", absent]).exits(3);
+        owner.run(&["session", "create", "--automation", absent]).exits(3);
+        owner.run(&["grant", "give", "files.write_text", "--automation", absent]).exits(3);
+    }
     let typo = owner.run(&["mode", "set", "files.lst", "deny", "--automation", automation]).exits(3);
     assert!(typo.stderr.contains("did you mean `files.list`?"), "{}", typo.stderr);
 }

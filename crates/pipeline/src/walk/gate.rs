@@ -99,6 +99,7 @@ impl Gated {
             session: session.id.clone(),
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),
+            asked_by: session.asked_by.clone(),
             device: request.principal.device.clone(),
             action: resolved.action().id.clone(),
             connection: resolved.connection().cloned(),

@@ -15,7 +15,7 @@ use countersign_core::invocation::{Beyond, Failure};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, NewReservation, Row};
 use countersign_core::observe::Observed;
-use countersign_core::{Digest, GrantId, IntentId, Invocation, Status, ledger};
+use countersign_core::{Digest, GrantId, IntentId, Invocation, PrincipalId, Status, ledger};
 use durable::Pace;
 use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
 use std::sync::Arc;
@@ -249,6 +249,8 @@ impl Walk {
             batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
             reverses: invocation.reverses.clone(),
             principal: invocation.principal.clone(),
+            owner: invocation.owner.clone().filter(|_| matches!(invocation.principal, PrincipalId::Automation(_))),
+            asked_by: invocation.asked_by.clone(),
             space: invocation.space.clone(),
             action: invocation.action.clone(),
             connection_id: invocation.connection.clone(),

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 pub struct IntentBody {
     pub action: ActionId,
     pub approval: Option<ApprovalBody>,
+    /// The person behind whoever asked by name for the run that the call is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<UserId>,
     /// 1 for the first attempt.
     pub attempt: u32,
     /// The batch that the invocation is part of.
@@ -40,6 +43,10 @@ pub struct IntentBody {
     /// It needed approval and had none, because its space only observes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub observed: bool,
+    /// The person for whom an automation acts: who saved the version that the run is of. Absent for any other principal, whose owner the log
+    /// tells, and in entries from when an automation acted for whoever had saved its last version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<UserId>,
     pub params: Digest,
     pub principal: PrincipalId,
     pub profile: String,

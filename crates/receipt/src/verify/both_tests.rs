@@ -213,12 +213,36 @@ fn channel() -> ChannelId {
     ChannelId::new(second(0), [9; 10])
 }
 
+fn automation() -> AutomationId {
+    AutomationId::new(second(0), [8; 10])
+}
+
 /// An automation, as somebody saves it.
 fn automation_set(by: PrincipalId, version: i64) -> Told {
-    let automation = AutomationId::new(second(0), [8; 10]);
-    let change =
-        json!({ "rule": "automation_set", "automation": automation, "version": 1, "definition": digest("definition"), "status": "active" });
+    let change = json!({
+        "rule": "automation_set", "automation": automation(), "version": 1, "definition": digest("definition"), "status": "active",
+    });
     (Kind::Rule, json!({ "by": by, "change": change, "version": version }))
+}
+
+/// This person saves this version of the automation.
+fn saved(by: u8, version: u32) -> Told {
+    let (kind, mut body) = automation_set(person(by), 10 + i64::from(version));
+    body["change"]["version"] = json!(version);
+    (kind, body)
+}
+
+/// This person pauses the automation, of which there is one version.
+fn paused(by: u8) -> Told {
+    let (kind, mut body) = automation_set(person(by), 12);
+    body["change"]["status"] = json!("paused");
+    (kind, body)
+}
+
+/// The call begins in a run of the automation, for the owner whom it names, and after somebody asked for the run.
+fn stepped(call: ReceiptBody, owner: Option<u8>, asked_by: Option<u8>) -> Told {
+    let call = ReceiptBody { principal: PrincipalId::Automation(automation()), ..call };
+    (Kind::Intent, json!(IntentBody { owner: owner.map(user), asked_by: asked_by.map(user), ..intent(&call, 1) }))
 }
 
 /// A channel, as somebody adds it.
@@ -520,6 +544,59 @@ fn both_refuse_who_is_no_member_of_the_space() {
     // What an effect left is rolled back, whoever may act by then.
     let rollback = IntentBody { purpose: Purpose::Rollback, ..intent(&call(&[OWNER]), 2) };
     both_accept("a rollback", &story([robin(), approved(), vec![closed(&[]), (Kind::Intent, json!(rollback))]].concat()));
+}
+
+#[test]
+fn both_let_a_run_act_for_a_member_who_saved_it() {
+    let people = || [joined(ROBIN, Role::Approver), joined(EVE, Role::Approver)].concat();
+    let told = |members: &[u8], versions: Vec<Told>, owner: Option<u8>| {
+        let approved = vec![answered(OWNER, Role::Owner, |_| ()), stepped(call(&[OWNER]), owner, None)];
+        [people(), vec![closed(members)], versions, approved].concat()
+    };
+    let of_robin = || vec![saved(ROBIN, 1)];
+    both_accept("a member", &story(told(&[OWNER, ROBIN], of_robin(), Some(ROBIN))));
+    both_refuse_the_last("a stranger", told(&[OWNER, EVE], of_robin(), Some(ROBIN)));
+    both_refuse_the_last("a member who saved nothing", told(&[OWNER, ROBIN], of_robin(), Some(OWNER)));
+    both_refuse_the_last("a member who only paused it", told(&[OWNER, ROBIN], vec![saved(ROBIN, 1), paused(OWNER)], Some(OWNER)));
+    both_refuse_the_last("a member, of an automation that nobody saved", told(&[OWNER, ROBIN], vec![], Some(ROBIN)));
+    let of_two = || vec![saved(ROBIN, 1), saved(EVE, 2)];
+    both_accept("a run of an earlier version", &story(told(&[OWNER, ROBIN], of_two(), Some(ROBIN))));
+    both_refuse_the_last("a run of the last version", told(&[OWNER, ROBIN], of_two(), Some(EVE)));
+
+    // Entries from before name nobody: an automation acted for whoever had saved its last version.
+    both_accept("an older entry", &story(told(&[OWNER, EVE], of_two(), None)));
+    both_refuse_the_last("an older entry, for a stranger", told(&[OWNER, ROBIN], of_two(), None));
+    both_refuse_the_last("an older entry, for nobody", told(&[OWNER, ROBIN], vec![], None));
+}
+
+#[test]
+fn both_refuse_self_approval_in_a_run_where_the_space_does() {
+    let people = || [joined(ROBIN, Role::Approver), joined(EVE, Role::Approver)].concat();
+    let told = |space: Told, saver: u8, owner: Option<u8>, asked_by: Option<u8>| {
+        let approved = vec![answered(OWNER, Role::Owner, |_| ()), stepped(call(&[OWNER]), owner, asked_by)];
+        [people(), vec![space, saved(saver, 1)], approved].concat()
+    };
+    both_accept("where it is allowed", &story(told(space(OWNER, 1), OWNER, Some(OWNER), Some(OWNER))));
+    both_accept("somebody else", &story(told(separate(1), ROBIN, Some(ROBIN), Some(EVE))));
+    both_refuse_the_last("who saved it", told(separate(1), OWNER, Some(OWNER), None));
+    both_refuse_the_last("who saved it, in an older entry", told(separate(1), OWNER, None, None));
+    both_refuse_the_last("who asked for the run", told(separate(1), ROBIN, Some(ROBIN), Some(OWNER)));
+    // A person reverts a call of the run: it is their own call, in the session of the run.
+    let revert = |asked_by: u8| {
+        let reverts = ReceiptBody { principal: person(EVE), ..call(&[OWNER]) };
+        let intent = IntentBody { asked_by: Some(user(asked_by)), ..intent(&reverts, 1) };
+        [people(), vec![separate(1), answered(OWNER, Role::Owner, |_| ()), (Kind::Intent, json!(intent))]].concat()
+    };
+    both_accept("a revert in a run of somebody else", &story(revert(ROBIN)));
+    both_refuse_the_last("a revert in a run that they asked for", revert(OWNER));
+
+    let granted = |saver: u8, asked_by: u8| {
+        let given = vec![separate(1), granted(OWNER, &[OWNER], second(1_000)), saved(saver, 1)];
+        [people(), given, vec![stepped(under_grant(), Some(saver), Some(asked_by))]].concat()
+    };
+    both_accept("a grant of somebody else", &story(granted(ROBIN, EVE)));
+    both_refuse_the_last("a grant of who saved it", granted(OWNER, EVE));
+    both_refuse_the_last("a grant of who asked for the run", granted(ROBIN, OWNER));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! act must have been able to do that at that moment.
 
 use super::{Class, Finding};
-use crate::body::{IdentityBody, IdentityChange};
+use crate::body::{IdentityBody, IdentityChange, IntentBody};
 use crate::entry::Header;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{Digest, PrincipalId, SessionId, Timestamp, TokenId, UserId};
-use std::collections::HashMap;
+use countersign_core::{AutomationId, Digest, PrincipalId, SessionId, Timestamp, TokenId, UserId};
+use std::collections::{BTreeMap, HashMap};
 
 /// A request is permitted when it arrives, and what it changes is written a moment later. Who made it may have lost their role or token
 /// in between, so both count for this long after their end. Answers are permitted in the write itself, and need none of this.
@@ -18,6 +18,8 @@ pub(super) struct People {
     tokens: HashMap<TokenId, Token>,
     /// The owner of each agent: the person who made its token, or who answers for the service that made it.
     agents: HashMap<SessionId, UserId>,
+    /// Who saved each version of each automation.
+    automations: HashMap<AutomationId, BTreeMap<u32, UserId>>,
     /// Until they are redeemed or revoked.
     invitations: HashMap<TokenId, Invitation>,
     /// The person of each issuer and subject, and the position of their first sign-in.
@@ -181,13 +183,32 @@ impl People {
         Ok(())
     }
 
-    /// The person whose calls these are, as far as the log says.
+    /// Remembers who saved a version of an automation. Whoever pauses it later, or has it go on, saves none.
+    pub(super) fn save(&mut self, by: Option<&PrincipalId>, automation: &AutomationId, version: u32) {
+        if let Some(PrincipalId::User(user)) = by {
+            self.automations.entry(automation.clone()).or_default().entry(version).or_insert_with(|| user.clone());
+        }
+    }
+
+    /// The person whose call is about to start, as far as the log says.
+    pub(super) fn owner_of<'a>(&'a self, intent: &'a IntentBody) -> Result<Option<&'a UserId>, Finding> {
+        let (PrincipalId::Automation(automation), Some(owner)) = (&intent.principal, &intent.owner) else {
+            return Ok(self.owner(&intent.principal));
+        };
+        if self.automations.get(automation).is_some_and(|saved| saved.values().any(|by| by == owner)) {
+            return Ok(Some(owner));
+        }
+        Err(unfounded(format!("it acts for `{owner}`, who saved no version of `{automation}`")))
+    }
+
+    /// The person whose calls these are, as far as the log says. An automation's, if they do not say it themselves, are those of whoever saved
+    /// its last version.
     pub(super) fn owner<'a>(&'a self, principal: &'a PrincipalId) -> Option<&'a UserId> {
         match principal {
             PrincipalId::User(user) => Some(user),
             PrincipalId::Agent(session) => self.agents.get(session),
             PrincipalId::Service(token) => self.tokens.get(token).and_then(|held| held.made_by.as_ref()),
-            PrincipalId::Automation(_) => None,
+            PrincipalId::Automation(automation) => self.automations.get(automation).and_then(|saved| saved.values().next_back()),
         }
     }
 

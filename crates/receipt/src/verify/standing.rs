@@ -1,8 +1,8 @@
 //! Checks the grants that replaced approvals, and that nothing ran that a kill switch had stopped.
 //! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
 //! more often, or for more in a window, than it allows. Without an approval or a grant a call ran only where its space observed. Where the
-//! space refuses self-approval, nobody approves a call of their own, or has given the grant for it. Where the space has members, they alone
-//! call, approve and have given the grants there.
+//! space refuses self-approval, nobody approves a call of their own or of a run that they asked for, or has given the grant for it. Where the
+//! space has members, they alone call, approve and have given the grants there.
 
 use super::decisions::is_package;
 use super::{Class, Finding};
@@ -115,8 +115,8 @@ impl Standing {
         }
     }
 
-    /// Checks that no kill switch stops the effect about to start, that its owner did not approve it where the space refuses that, and that
-    /// its grant, if it has one, covers it. `owner` is the person whose call it is, if the log says so.
+    /// Checks that no kill switch stops the effect about to start, that neither its owner nor whoever asked for its run approved it where the
+    /// space refuses that, and that its grant, if it has one, covers it. `owner` is the person whose call it is, if the log says so.
     pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody, owner: Option<&UserId>) -> Result<(), Finding> {
         if let (Some(approval), 1) = (&intent.approval, intent.attempt) {
             self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
@@ -145,10 +145,11 @@ impl Standing {
             return Err(refused("somebody gave its grant who was no member of the space".to_owned()));
         }
         let quorum = self.quorum(&intent.space, intent.tier);
-        let barred = owner.filter(|_| self.refuses_self_approval(&intent.space));
-        let is_barred = |by: &PrincipalId| matches!(by, PrincipalId::User(user) if Some(user) == barred);
-        if intent.approval.as_ref().is_some_and(|approval| approval.approvers.iter().any(is_barred)) {
-            return Err(refused("its owner approved it, and the space refuses self-approval".to_owned()));
+        let refuses = self.refuses_self_approval(&intent.space);
+        let is_barred = |user: &UserId| refuses && (owner == Some(user) || intent.asked_by.as_ref() == Some(user));
+        let is_own = |by: &PrincipalId| matches!(by, PrincipalId::User(user) if is_barred(user));
+        if intent.approval.as_ref().is_some_and(|approval| approval.approvers.iter().any(is_own)) {
+            return Err(refused("its owner, or who asked for its run, approved it, and the space refuses self-approval".to_owned()));
         }
         if intent.observed {
             self.was_observed(intent)?;
@@ -161,8 +162,9 @@ impl Standing {
         if given.givers.len() < quorum as usize {
             return Err(refused(format!("grant `{id}` was given by fewer people than the space asks for, which is {quorum}")));
         }
-        if barred.is_some_and(|owner| given.givers.contains(owner)) {
-            return Err(refused(format!("grant `{id}` was given by the owner of the call, and the space refuses self-approval")));
+        if given.givers.iter().any(is_barred) {
+            let whose = "the owner of the call, or who asked for its run";
+            return Err(refused(format!("grant `{id}` was given by {whose}, and the space refuses self-approval")));
         }
         given.used += 1;
         given.spend(at, intent);

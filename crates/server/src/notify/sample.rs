@@ -24,6 +24,7 @@ pub(super) fn sample(by: &Principal, channel: &str, now: Timestamp, random: [u8;
         session: SessionId::new(now, random),
         principal: by.id.clone(),
         owner: None,
+        asked_by: None,
         device: None,
         action: ActionId::parse(ACTION).ok()?,
         connection: None,

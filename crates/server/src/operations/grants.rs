@@ -1,12 +1,12 @@
 //! Grants: people who may approve give them; agents request them.
 
-use super::{Error, must, sessions, sight, sources, spaces, words};
+use super::{Error, automations, must, sessions, sight, sources, spaces, words};
 use crate::App;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, NEAR_GRANTS_LOOKED_AT_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, AutomationId, GrantId, Principal, PrincipalId, SessionId};
+use countersign_core::{ActionId, GrantId, Principal, PrincipalId, SessionId};
 use pipeline::{Eyes, ParamError, UnusableSchema};
 use serde_json::Value;
 use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
@@ -199,7 +199,7 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
         }
         AskedScope::Automation(named) => {
             let text = named.ok_or_else(|| Error::invalid("`automation_id` is missing"))?;
-            Ok(GrantScope::Automation(AutomationId::parse(&text).map_err(|error| Error::invalid(error.to_string()))?))
+            Ok(GrantScope::Automation(automations::visible(app, by, &text).await?.0.id))
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Sessions: who may create, read and end one.
 
 use super::tokens::wishes;
-use super::{Error, must, sight, sources, spaces};
+use super::{Error, automations, must, sight, sources, spaces};
 use crate::App;
 use api::identity::NewSessionRequest;
 use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Principal, Secret, Session, SessionId, SourceId};
+use countersign_core::{Principal, Secret, Session, SessionId, SourceId};
 use pipeline::ParamError;
 use std::collections::BTreeSet;
 use store::{NewSession, NewToken};
@@ -35,7 +35,7 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: NewSessionRequest) 
         Some(text) => {
             // An automation's modes may be looser than the org's.
             must(by, Permission::ManagePolicy)?;
-            Some(AutomationId::parse(text).map_err(|error| Error::invalid(error.to_string()))?)
+            Some(automations::visible(app, by, text).await?.0.id)
         }
         None => None,
     };

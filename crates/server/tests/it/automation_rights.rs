@@ -17,7 +17,7 @@ on_sqlite!(
     what_a_stranger_sends_is_no_command,
     a_draft_replaces_the_version_it_was_made_for_and_no_later_one,
     nobody_leaves_drafts_without_end,
-    a_mode_is_for_an_automation_that_is_there,
+    a_mode_a_grant_and_a_session_are_for_an_automation_that_is_there,
     an_event_of_a_run_is_for_its_space_whatever_it_says,
 );
 
@@ -211,13 +211,16 @@ async fn nobody_leaves_drafts_without_end(kind: Kind) {
     import(&mia).await.ok();
 }
 
-async fn a_mode_is_for_an_automation_that_is_there(kind: Kind) {
+async fn a_mode_a_grant_and_a_session_are_for_an_automation_that_is_there(kind: Kind) {
     let server = TestServer::start(kind).await;
     let absent = "aut_00000000000000000000000000";
     for automation in [absent, "nightly"] {
         let path = format!("/api/v1/automations/{automation}/modes/fake.write");
         server.owner.send(Method::PUT, &path, Some(json!({ "mode": "allow" }))).await.problem(404, "not_found");
         server.owner.send(Method::DELETE, &path, None).await.problem(404, "not_found");
+        let grant = json!({ "covers": "fake.write", "scope": "automation", "automation_id": automation });
+        server.owner.post("/api/v1/grants", grant).await.problem(404, "not_found");
+        server.owner.post("/api/v1/sessions", json!({ "automation_id": automation })).await.problem(404, "not_found");
     }
     let file = json!({ "modes": [{ "action": "fake.write", "automation": absent, "mode": "allow" }] });
     let refused = server.owner.send(Method::PUT, "/api/v1/modes", Some(file)).await;

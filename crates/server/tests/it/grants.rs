@@ -1,12 +1,10 @@
 //! Grants: each replaces approvals only for its number of calls, its time and its scope, and never for more.
 
+use crate::automations::{digest, id_of, saved};
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
-use countersign_core::mcp::McpWishes;
-use countersign_core::session::Attendance;
+use countersign_core::limits;
 use countersign_core::source::Error;
-use countersign_core::{AutomationId, PrincipalId, SpaceId, UserId, limits};
 use serde_json::{Value, json};
-use store::NewSession;
 
 on_sqlite!(
     a_grant_is_for_its_session_action_and_space,
@@ -161,32 +159,23 @@ async fn a_grant_for_everything_covers_every_action_but_what_destroys(kind: Kind
     assert!(!runs(&agent, "fake.write", json!({})).await);
 }
 
-/// A session for an automation, made in the store because the API cannot make one yet.
-async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
-    let owner = server.owner.get("/api/v1/whoami").await.ok();
-    let owner = UserId::parse(owner["principal"].as_str().unwrap().trim_start_matches("user:")).unwrap();
-    let new = NewSession {
-        space: SpaceId::parse(&server.main_space().await).unwrap(),
-        created_by: PrincipalId::User(owner.clone()),
-        owner: Some(owner),
-        title: "nightly".into(),
-        attendance: Attendance::Unattended,
-        automation: Some(automation.clone()),
-        sources: None,
-        device: None,
-        token_lifetime_seconds: None,
-        mcp: McpWishes::default(),
-    };
-    let (session, token) = server.store.create_session(&server.org, new).await.unwrap();
-    Agent { client: server.owner.with_token(token.text.expose()), session: session.id.to_string() }
+/// A session for an automation.
+async fn session_for(server: &TestServer, automation: &str) -> Agent {
+    server.owner.new_session(json!({ "title": "nightly", "unattended": true, "automation_id": automation })).await
+}
+
+/// A new automation of this name.
+async fn named(server: &TestServer, name: &str) -> String {
+    let mut definition = digest();
+    definition["name"] = json!(name);
+    id_of(&saved(&server.owner, definition).await)
 }
 
 async fn a_grant_of_an_automation_is_for_its_sessions_alone(kind: Kind) {
     let server = TestServer::start(kind).await;
-    let automation = AutomationId::new(testkit::clock::START, [1; 10]);
-    let other = AutomationId::new(testkit::clock::START, [2; 10]);
+    let (automation, other) = (named(&server, "one").await, named(&server, "other").await);
     let (inside, elsewhere) = (session_for(&server, &automation).await, session_for(&server, &other).await);
-    server.owner.grant(json!({ "covers": "fake.write", "scope": "automation", "automation_id": automation.to_string() })).await;
+    server.owner.grant(json!({ "covers": "fake.write", "scope": "automation", "automation_id": automation })).await;
     assert!(runs(&inside, "fake.write", json!({})).await);
     assert!(!runs(&elsewhere, "fake.write", json!({})).await);
     assert!(!runs(&server.agent().await, "fake.write", json!({})).await);
@@ -310,7 +299,7 @@ async fn an_agents_requests_are_its_own_bounded_and_run_out(kind: Kind) {
     let (agent, stranger) = (server.agent().await, server.agent().await);
     for body in [
         json!({ "covers": "fake.write", "session_id": stranger.session }),
-        json!({ "covers": "fake.write", "scope": "automation", "automation_id": "aut_00000000000000000000000000" }),
+        json!({ "covers": "fake.write", "scope": "automation", "automation_id": named(&server, "one").await }),
     ] {
         agent.client.post("/api/v1/grants", body).await.problem(403, "forbidden");
     }

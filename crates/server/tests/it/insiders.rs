@@ -1,5 +1,6 @@
 //! What people with power cannot do alone: an admin cannot play two people, and whoever has the database cannot approve a call with it.
 
+use crate::automations::{digest, ended, run, waiting};
 use crate::browser::Browser;
 use crate::harness::{Client, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::{Clock as _, Timestamp};
@@ -344,6 +345,48 @@ async fn an_approval_is_used_once_whatever_the_database_says() {
     server.home.tamper("DELETE FROM attempts; DELETE FROM invocations; INSERT INTO invocations SELECT * FROM kept");
     approve_in_database(&server, &id, &format!("json_array({answer})"), &answer);
     assert_eq!(restarted(&server).await.source.effects(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_held_to_the_log_whatever_the_database_lets_its_author_approve() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let _working = server.work();
+    let person = async |name: &str| server.owner.person(name, "approver").await;
+    let (ann, bob, eve) = (person("ann").await, person("bob").await, person("eve").await);
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    let space = format!("/api/v1/spaces/{space}");
+    for name in ["ann", "bob", "eve"] {
+        server.owner.post(&format!("{space}/members"), json!({ "user_id": id_of(&server, name).await })).await.ok();
+    }
+    server.owner.send(Method::PATCH, &space, Some(json!({ "self_approval": "refused" }))).await.ok();
+    let saved = ann.post("/api/v1/automations", json!({ "space": "payroll", "definition": digest() })).await.ok();
+    let automation = saved["automation"]["id"].as_str().unwrap();
+    // Bob asks for what Ann saved, so Eve answers.
+    let asked = async || {
+        let run = run(&bob, automation, json!({})).await;
+        let call = waiting(&bob, &run).await["invocation_id"].as_str().unwrap().to_owned();
+        (run, call)
+    };
+    let (run, call) = asked().await;
+    for by in [&ann, &bob] {
+        by.approve(&call).await.problem(403, "self_approval");
+    }
+    eve.approve(&call).await.ok();
+    assert_eq!(ended(&bob, &run).await["status"], "succeeded");
+    server.verify().await;
+    let (_, intent) = server.log().await.into_iter().rfind(|(kind, _)| kind == "intent").unwrap();
+    let (owner, asked_by) = (id_of(&server, "ann").await, id_of(&server, "bob").await);
+    assert_eq!((&intent["owner"], &intent["asked_by"]), (&json!(owner), &json!(asked_by)), "{intent:#}");
+
+    // A new space has the server read all of them anew.
+    server.home.tamper("UPDATE spaces SET self_approval = 'allowed' WHERE name = 'payroll'");
+    server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok();
+    let (run, call) = asked().await;
+    ann.approve(&call).await.ok();
+    assert_eq!(ended(&bob, &run).await["status"], "succeeded");
+    let found = server.report().await.first_bad.unwrap();
+    assert_eq!(found.invocation_id, Some(call), "{found:?}");
+    assert!(found.reason.contains("self-approval"), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -80,11 +80,11 @@ pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
 }
 
 /// Parses JSON as strictly as the server does, so that the server reads exactly what the user wrote. `what` begins the error message.
-pub(in crate::commands) fn strict(text: &str, what: &str) -> Result<Value, Failure> {
+fn strict(text: &str, what: &str) -> Result<Value, Failure> {
     json::parse_strict(text.as_bytes()).map_err(|error| unread(error, what))
 }
 
-/// The same for what keeps every digit of 64-bit integers: events and definitions.
+/// The same for what keeps every digit of 64-bit integers: events, definitions, and inputs that a run has.
 pub(in crate::commands) fn exact(text: &str, what: &str) -> Result<Value, Failure> {
     json::parse_exact(text.as_bytes()).map_err(|error| unread(error, what))
 }
