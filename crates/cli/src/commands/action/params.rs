@@ -80,7 +80,7 @@ pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
 }
 
 /// Parses JSON as strictly as the server does, so that the server reads exactly what the user wrote. `what` begins the error message.
-fn strict(text: &str, what: &str) -> Result<Value, Failure> {
+pub(in crate::commands) fn strict(text: &str, what: &str) -> Result<Value, Failure> {
     json::parse_strict(text.as_bytes()).map_err(|error| unread(error, what))
 }
 
