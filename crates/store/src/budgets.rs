@@ -12,7 +12,7 @@ const TAKEN: &str =
 
 impl Store {
     /// What a run has cost so far, in dollars. What was not settled counts in full.
-    pub async fn run_cost(&self, org: &OrgId, run: &RunId) -> Result<Amount, Error> {
+    pub async fn find_run_cost(&self, org: &OrgId, run: &RunId) -> Result<Amount, Error> {
         let taken = count(self.db.read(TAKEN, &vals![org.as_str(), run.as_str()]).await?)?;
         Ok(Amount::from_millionths(taken).unwrap_or(Amount::MAX))
     }

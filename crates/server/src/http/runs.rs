@@ -90,6 +90,6 @@ async fn view(app: &App, caller: &Caller, run: Run, steps: Vec<StepRecord>) -> R
         |(step, receipt): (StepRecord, Option<(String, u64)>)| StepView::new(step, receipt.map(|(id, seq)| ReceiptRefView { id, seq }));
     let steps = steps.into_iter().zip(receipts).map(shown).collect();
     let name = runs::names_of(app, &caller.principal, std::slice::from_ref(&run)).await?.remove(&run.automation);
-    let cost_usd = Some(app.store().run_cost(&run.org, &run.id).await?.to_string());
+    let cost_usd = Some(app.store().find_run_cost(&run.org, &run.id).await?.to_string());
     Ok(RunView { cost_usd, ..RunView::new(run, name, steps) })
 }

@@ -529,7 +529,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_drafts: store.list_drafts(org, &BTreeSet::new(), &all).await.unwrap();
         list_firings: store.list_firings(org, &theirs.automation.id, &FiringFilter::default(), &all).await.unwrap();
         find_run: store.find_run(org, &theirs.lease.run).await.unwrap();
-        run_cost: store.run_cost(org, &theirs.lease.run).await.unwrap();
+        find_run_cost: store.find_run_cost(org, &theirs.lease.run).await.unwrap();
         find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
         measured_p95_ms: store.measured_p95_ms(org, WRITE).await.unwrap();
         chain_of: store.chain_of(org, &theirs.tenant.session.id).await.unwrap();

@@ -361,10 +361,10 @@ async fn budget_never_crossed(kind: Kind) {
     };
     assert_eq!(reserve(&lease, "a", 600).await, Ok(Reserved::Done));
     assert_eq!(reserve(&lease, "b", 401).await, Ok(Reserved::TooMuch), "what is reserved counts");
-    assert_eq!(store.run_cost(&tenant.org, &run.id).await, Ok(amount(600)));
+    assert_eq!(store.find_run_cost(&tenant.org, &run.id).await, Ok(amount(600)));
     store.settle_budget(&tenant.org, &run.id, "a", amount(100)).await.unwrap();
     store.settle_budget(&tenant.org, &run.id, "a", amount(0)).await.unwrap();
-    assert_eq!(store.run_cost(&tenant.org, &run.id).await, Ok(amount(100)));
+    assert_eq!(store.find_run_cost(&tenant.org, &run.id).await, Ok(amount(100)));
     assert_eq!(reserve(&lease, "b", 900).await, Ok(Reserved::Done), "what was settled counts as what it did cost, once");
     // Killed between the reservation and the outcome: the next worker reserves the same call again, and nothing beside it.
     assert_eq!(store.free_all_runs().await, Ok(1));
