@@ -362,10 +362,16 @@ function pairsWrong(rows: readonly [string, unknown][]): string | undefined {
   return new Set(names).size < names.length ? 'Two have the same name.' : undefined
 }
 
+/** The package's own reads a number from whatever was typed, also one that it cannot keep. `Input` reads numbers here. */
+function NumberField(props: FieldProps) {
+  const { StringField } = props.registry.fields
+  return StringField && <StringField {...props} />
+}
+
 const none = () => null
 
 const theme: ThemeProps = {
-  fields: { json: Json, pairs: Pairs },
+  fields: { NumberField, json: Json, pairs: Pairs },
   // A date, a colour or a file is a text to a call: no widget rewrites it.
   widgets: {
     TextWidget: Input,
