@@ -630,11 +630,16 @@ fn what_may_start_itself_is_told_of_and_what_follows_others_is_not() {
 }
 
 #[test]
-fn an_event_that_nobody_announced_is_a_warning_with_the_nearest_name() {
+fn an_event_that_the_server_does_not_publish_is_a_warning_with_the_nearest_name() {
     let read = accepted(&with(&[("/triggers/2/config/event_type", json!("document.addd"))]));
     let [warning] = read.warnings.as_slice() else { panic!("{:#?}", read.warnings) };
     assert_eq!((warning.code, warning.pointer.as_str()), ("event_type_unregistered", "/triggers/2/config/event_type"));
     assert!(warning.hint.as_ref().unwrap().contains("`document.added`"));
+    // Somebody else may have published such events already.
+    let read = accepted(&with(&[("/triggers/2/config/event_type", json!("com.example.order"))]));
+    let [warning] = read.warnings.as_slice() else { panic!("{:#?}", read.warnings) };
+    assert_eq!(warning.message, "the server itself publishes no events of type `com.example.order`");
+    assert!(warning.hint.as_ref().unwrap().contains("countersign event publish"), "{warning:?}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub const CODES: [(&str, &str); 50] = [
     ("queue_unknown", "there is no such queue"),
     ("on_failure_nested", "a step has an `on_failure` of its own"),
     ("inputs_invalid", "the inputs of a run do not fit their schema"),
-    ("event_type_unregistered", "warning: nobody has announced this type of event"),
+    ("event_type_unregistered", "warning: the server itself publishes no events of this type"),
     ("may_trigger_itself", "warning: a run of it may start it"),
     ("action_first_use", "worth checking: no automation of this space has used the action"),
     ("outside_system", "worth checking: the step changes something outside"),
