@@ -626,7 +626,11 @@ async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {
 
     server.owner.set_mode("fake.write", "allow").await;
     rerun(&first, json!({ "from_step": "nope" })).await.problem(409, "rerun_refused");
-    let again = rerun(&first, json!({ "from_step": "write" })).await.ok();
+    // What came before the step came from other inputs.
+    let mixed = rerun(&first, json!({ "from_step": "write", "inputs": { "text": "edited" } })).await;
+    mixed.problem(409, "rerun_refused");
+    assert!(mixed.body["detail"].as_str().unwrap().contains("with others only all of it"), "{mixed:?}");
+    let again = rerun(&first, json!({ "from_step": "write", "inputs": { "text": "first" } })).await.ok();
     let second = again["run_id"].as_str().unwrap();
     let shown = ended(&server.owner, second).await;
     assert_eq!((&shown["status"], &shown["rerun_of"]), (&json!("succeeded"), &json!(first)), "{shown:#}");
