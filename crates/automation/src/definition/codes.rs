@@ -2,7 +2,7 @@
 //! paths are given by their own modules.
 
 /// Code and meaning, as `docs/concepts/definitions.md` lists them.
-pub const CODES: [(&str, &str); 50] = [
+pub const CODES: [(&str, &str); 51] = [
     ("definition_too_large", "the definition is larger than 256 KB, or nested deeper than 32 levels"),
     ("required", "a member is missing"),
     ("unknown_member", "a member does not exist"),
@@ -52,6 +52,7 @@ pub const CODES: [(&str, &str); 50] = [
     ("path_unusual", "worth checking: a path leads out of the usual place"),
     ("address_unusual", "worth checking: an address is not encrypted, or names no host"),
     ("deep_path", "worth checking: a template reads deep into a value"),
+    ("name_taken", "worth checking: another automation of this space has the name"),
     ("template_unread", "worth checking: somebody else wrote the template"),
 ];
 

@@ -682,7 +682,16 @@ async fn a_definition_travels_as_a_draft(kind: Kind) {
     let server = TestServer::start(kind).await;
     let id = id_of(&saved(&server.owner, digest()).await);
     let exported = server.owner.get(&format!("/api/v1/automations/{id}/export")).await.ok();
+    // Beside the one that it came from it could not be saved, which is said at once, and again whenever it is shown.
+    let taken = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await.ok();
+    let path = format!("/api/v1/automation-drafts/{}", taken["id"].as_str().unwrap());
+    let last = taken["flags"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["code"], &last["pointer"]), (&json!("name_taken"), &json!("/name")), "{taken:#}");
+    assert_eq!(server.owner.get(&path).await.ok()["flags"], taken["flags"]);
+    let places: Vec<_> = taken["flags"].as_array().unwrap().iter().map(|flag| flag["pointer"].clone()).collect();
+    server.owner.post(&format!("{path}/save"), json!({ "accept": places })).await.problem(409, "name_taken");
     server.owner.post(&format!("/api/v1/automations/{id}/archive"), json!({})).await.ok();
+    assert!(!server.owner.get(&path).await.ok()["flags"].to_string().contains("name_taken"));
     let draft = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await;
     assert_eq!((draft.status, &draft.body["definition"]), (201, &exported), "what is exported is normalised: {draft:?}");
     assert!(!draft.body["flags"].as_array().unwrap().is_empty());
