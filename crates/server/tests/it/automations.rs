@@ -593,6 +593,9 @@ async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
     send("{}").await.problem(409, "automation_paused");
     post("resume").await;
     send(r#"{"text": 3}"#).await.problem(422, "inputs_invalid");
+    let empty = send("").await;
+    empty.problem(400, "malformed_json");
+    assert!(empty.body["detail"].as_str().unwrap().contains("send `{}` at least"), "{empty:?}");
     let listed = server.owner.get(&format!("{path}/firings")).await.ok();
     let mut rows: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| (one["reason"].as_str(), one["count"].as_u64())).collect();
     rows.sort();
