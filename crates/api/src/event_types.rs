@@ -371,8 +371,16 @@ fn run(status: RunStatus) -> (Value, Value) {
         ("root_run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
     ];
     let output = if status == RunStatus::Succeeded { json!({ "summary": "3 documents" }) } else { Value::Null };
+    // Only a run that failed at a step names one.
+    let error = match status {
+        RunStatus::Failed => json!({ "code": "file_not_found", "message": "there is no file `report.md`", "step_id": "read" }),
+        RunStatus::TimedOut => json!({ "code": "timed_out", "message": "the run took longer than it may", "step_id": "read" }),
+        RunStatus::Quarantined => json!({ "code": "poison", "message": "its worker went down again and again" }),
+        RunStatus::Pending | RunStatus::Running | RunStatus::Waiting | RunStatus::Succeeded | RunStatus::Cancelled => Value::Null,
+    };
+    let failure = json!({ "type": ["object", "null"], "properties": { "code": text(), "message": text(), "step_id": text() } });
     let asked_by = ("asked_by", json!({ "type": ["string", "null"] }), json!(USER));
-    object(&required, &[("output", json!({}), output), asked_by])
+    object(&required, &[("output", json!({}), output), ("error", failure, error), asked_by])
 }
 
 /// A change that is in the audit log in the same words.
@@ -453,6 +461,14 @@ mod tests {
             assert!(!fits(&one.schema, &json!({})) && one.about.ends_with('.'), "{}", one.name);
         }
         assert!(types.is_sorted_by(|one, next| one.name < next.name), "each type stands once");
+    }
+
+    #[test]
+    fn the_sample_of_a_run_that_failed_says_why_and_where() {
+        let sample = |name: &str| event_types().into_iter().find(|one| one.name == name).unwrap().sample;
+        let error = &sample("automation.run.failed")["error"];
+        assert!(["code", "message", "step_id"].iter().all(|member| error[member].is_string()), "{error}");
+        assert_eq!(sample("automation.run.succeeded")["error"], Value::Null);
     }
 
     #[test]

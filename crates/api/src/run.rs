@@ -36,7 +36,7 @@ pub struct RerunRequest {
     /// with the version that is saved now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
-    /// Other inputs than those of the run.
+    /// Other inputs than those of the run. With `from_step` they must be the same: what came before the step came from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
 }

@@ -172,7 +172,8 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
             "from 1",
         ),
         (with(&[("/name", json!(""))]), "text_length", "/name", "1 to 120"),
-        (with(&[("/plan/0/step_id", json!("Find it"))]), "name_form", "/plan/0/step_id", "lower-case"),
+        (with(&[("/plan/0/step_id", json!("Find it"))]), "name_form", "/plan/0/step_id", "`_` or `-`"),
+        (with(&[("/plan/1/output_as", json!("Sent-it"))]), "name_form", "/plan/1/output_as", "digits or `_`"),
         (with(&[("/schema_version", json!("2.0"))]), "schema_version_unsupported", "/schema_version", "`1.0`"),
         (with(&[("/triggers", json!(vec![json!({ "type": "webhook" }); 11]))]), "too_many_triggers", "/triggers", "10"),
         (with(&[("/plan", json!([]))]), "plan_length", "/plan", "1 to 50"),
@@ -574,6 +575,19 @@ fn an_older_name_is_proposed_only_where_its_action_is_there() {
 }
 
 #[test]
+fn an_action_of_a_source_that_is_not_there_says_how_to_add_it() {
+    let hint = |action: &str| {
+        let mut without_slack = facts();
+        without_slack.actions.remove("slack.send_message");
+        let found = read(&with(&[("/plan/1/action", json!(action))]), &without_slack).unwrap_err();
+        found.into_iter().find(|mistake| mistake.pointer == "/plan/1/action").and_then(|mistake| mistake.hint).unwrap()
+    };
+    let slack = hint("slack.send_message");
+    assert!(slack.contains("no source `slack`") && slack.contains("countersign source add slack"), "{slack}");
+    assert!(hint("email.whatever_it_is").contains("countersign action list"));
+}
+
+#[test]
 fn numbers_and_keys_exact() {
     let hash = |number: Value| accepted(&with(&[("/triggers/2/config/filters", json!({ "data.id": number }))])).hash;
     assert_ne!(hash(json!(9_007_199_254_740_993_u64)), hash(json!(9_007_199_254_740_992_u64)));
@@ -630,11 +644,16 @@ fn what_may_start_itself_is_told_of_and_what_follows_others_is_not() {
 }
 
 #[test]
-fn an_event_that_nobody_announced_is_a_warning_with_the_nearest_name() {
+fn an_event_that_the_server_does_not_publish_is_a_warning_with_the_nearest_name() {
     let read = accepted(&with(&[("/triggers/2/config/event_type", json!("document.addd"))]));
     let [warning] = read.warnings.as_slice() else { panic!("{:#?}", read.warnings) };
     assert_eq!((warning.code, warning.pointer.as_str()), ("event_type_unregistered", "/triggers/2/config/event_type"));
     assert!(warning.hint.as_ref().unwrap().contains("`document.added`"));
+    // Somebody else may have published such events already.
+    let read = accepted(&with(&[("/triggers/2/config/event_type", json!("com.example.order"))]));
+    let [warning] = read.warnings.as_slice() else { panic!("{:#?}", read.warnings) };
+    assert_eq!(warning.message, "the server itself publishes no events of type `com.example.order`");
+    assert!(warning.hint.as_ref().unwrap().contains("countersign event publish"), "{warning:?}");
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// Runs a run once more on the version that is saved now: all of it, or from one of its steps on, if its definition is still the saved
-    /// one. What came before that step is taken from it.
+    /// one. What came before that step is taken from it, so the inputs must be those that it came from.
     pub async fn rerun(
         &self,
         run: &Run,
@@ -136,6 +136,7 @@ impl Engine {
             Some(step) => self.copied(run, steps, &program, step).await?,
             None => Vec::new(),
         };
+        let is_given = inputs.is_some();
         let occurrence = Occurrence {
             saved: &saved,
             program: &program,
@@ -150,6 +151,12 @@ impl Engine {
         match self.prepare(&occurrence).await? {
             Ok(mut new) => {
                 if let Some(start) = &mut new.start {
+                    // Compared once they are whole, so that a default may be left out.
+                    let is_mixed = is_given && !copied.is_empty() && run.inputs.as_ref() != Some(&start.inputs);
+                    if let Some(step) = from_step.filter(|_| is_mixed) {
+                        let why = "what came before it came from the run's own inputs, so with others only all of it can be run again";
+                        return Err(Error::RerunImpossible { step: step.to_owned(), why: why.to_owned() });
+                    }
                     start.rerun_of = Some(run.id.clone());
                     start.copied = copied;
                 }

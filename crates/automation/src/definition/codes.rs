@@ -2,7 +2,7 @@
 //! paths are given by their own modules.
 
 /// Code and meaning, as `docs/concepts/definitions.md` lists them.
-pub const CODES: [(&str, &str); 50] = [
+pub const CODES: [(&str, &str); 51] = [
     ("definition_too_large", "the definition is larger than 256 KB, or nested deeper than 32 levels"),
     ("required", "a member is missing"),
     ("unknown_member", "a member does not exist"),
@@ -44,7 +44,7 @@ pub const CODES: [(&str, &str); 50] = [
     ("queue_unknown", "there is no such queue"),
     ("on_failure_nested", "a step has an `on_failure` of its own"),
     ("inputs_invalid", "the inputs of a run do not fit their schema"),
-    ("event_type_unregistered", "warning: nobody has announced this type of event"),
+    ("event_type_unregistered", "warning: the server itself publishes no events of this type"),
     ("may_trigger_itself", "warning: a run of it may start it"),
     ("action_first_use", "worth checking: no automation of this space has used the action"),
     ("outside_system", "worth checking: the step changes something outside"),
@@ -52,6 +52,7 @@ pub const CODES: [(&str, &str); 50] = [
     ("path_unusual", "worth checking: a path leads out of the usual place"),
     ("address_unusual", "worth checking: an address is not encrypted, or names no host"),
     ("deep_path", "worth checking: a template reads deep into a value"),
+    ("name_taken", "worth checking: another automation of this space has the name"),
     ("template_unread", "worth checking: somebody else wrote the template"),
 ];
 

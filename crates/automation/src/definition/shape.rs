@@ -109,10 +109,17 @@ fn hint(keyword: &str, written: &Value, of_schema: &impl Fn(&str) -> Option<&'st
         "minimum" | "maximum" => between("minimum", "maximum", "a number"),
         "minLength" | "maxLength" => between("minLength", "maxLength", "as many characters as"),
         "minItems" | "maxItems" => between("minItems", "maxItems", "a list with a length"),
-        "pattern" => Some(match number("pattern")?.contains("\\\\*") {
-            true => "write lower-case words with dots between them, such as `document.added`, or `document.*`".to_owned(),
-            false => "write a lower-case letter, then lower-case letters, digits or `_`, 64 at most".to_owned(),
-        }),
+        "pattern" => {
+            let pattern = of_schema("pattern")?.as_str()?;
+            let hint = if pattern.contains("\\*") {
+                "write lower-case words with dots between them, such as `document.added`, or `document.*`"
+            } else if pattern.contains("_-]") {
+                "write a lower-case letter, then lower-case letters, digits, `_` or `-`, 64 at most"
+            } else {
+                "write a lower-case letter, then lower-case letters, digits or `_`, 64 at most"
+            };
+            Some(hint.to_owned())
+        }
         _ => of_schema("description").and_then(Value::as_str).map(str::to_owned),
     }
 }

@@ -55,11 +55,7 @@ fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, fo
     let named = text(step, "action")?;
     let Some(action) = facts.actions.get(named) else {
         let known = facts.actions.keys().map(String::as_str).chain(aliases::names(facts));
-        let hint = did_you_mean(
-            named,
-            known,
-            "`countersign action list` shows the actions of this space; an agent finds them in `GET /api/v1/actions`",
-        );
+        let hint = did_you_mean(named, known, where_actions_are(named, facts));
         let mistake = Mistake::new("action_unknown", format!("there is no action `{named}` in this space"));
         found.add(&format!("{place}/action"), [mistake.hint(hint)]);
         return None;
@@ -72,6 +68,17 @@ fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, fo
     let params = step.get("config").filter(|config| config.is_object()).unwrap_or(&empty);
     found.add(&format!("{place}/config"), config::check(params, &action.params_schema));
     Some(action)
+}
+
+/// Where to look for an action that has no name like it: most often its source was never added.
+fn where_actions_are(named: &str, facts: &Facts) -> String {
+    let is_of = |source: &str, id: &str| id.split_once('.').is_some_and(|(known, _)| known == source);
+    match named.split_once('.') {
+        Some((source, _)) if !facts.actions.keys().any(|id| is_of(source, id)) => {
+            format!("this space has no source `{source}` with actions: `countersign source add {source} --mcp URL` adds one")
+        }
+        _ => "`countersign action list` shows the actions of this space; an agent finds them in `GET /api/v1/actions`".to_owned(),
+    }
 }
 
 fn check_interruption(step: &Map<String, Value>, place: &str, action: Option<&ActionFacts>, for_all: Option<&str>, found: &mut Found) {

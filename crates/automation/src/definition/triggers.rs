@@ -71,8 +71,8 @@ fn check_event(value: &Value, config: &Value, place: &str, facts: &Facts, found:
     let types = || facts.event_types.iter().map(String::as_str);
     let event_type = config.get("event_type").and_then(Value::as_str);
     if let Some(named) = event_type.filter(|named| !is_registered(named, facts)) {
-        let warning = Mistake::new("event_type_unregistered", format!("nobody has announced events of type `{named}`"));
-        let hint = did_you_mean(named, types(), "it starts nothing until somebody publishes one");
+        let warning = Mistake::new("event_type_unregistered", format!("the server itself publishes no events of type `{named}`"));
+        let hint = did_you_mean(named, types(), "it is started by those that somebody publishes, as with `countersign event publish`");
         found.warn(&format!("{place}/event_type"), [warning.hint(hint)]);
     }
     if let Some(filter) = config.get("filters").filter(|filter| filter.is_object()) {
@@ -93,7 +93,7 @@ fn check_event(value: &Value, config: &Value, place: &str, facts: &Facts, found:
     }
 }
 
-/// Whether events of the type, or of one below `….*`, are announced.
+/// Whether the server itself publishes events of the type, or of one below `….*`.
 fn is_registered(named: &str, facts: &Facts) -> bool {
     match named.strip_suffix('*') {
         Some(above) => facts.event_types.iter().any(|event_type| event_type.starts_with(above)),

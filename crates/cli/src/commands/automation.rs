@@ -67,7 +67,7 @@ pub(crate) enum Automation {
   countersign automation run 'Daily digest'
   countersign automation run 'Daily digest' since=2026-01-31T12:00:00Z tags:='[\"news\"]' --follow")]
     Run(Run),
-    /// Pause an automation: nothing fires it until it is resumed
+    /// Pause an automation: nothing fires it until it is resumed, but whoever runs it by name still does
     #[command(before_help = "Examples:\n  countersign automation pause 'Daily digest'")]
     Pause {
         /// Its name or id

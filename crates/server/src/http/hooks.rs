@@ -40,7 +40,10 @@ pub(super) async fn fire(
 ) -> Result<(StatusCode, HeaderMap, Json<FiredResponse>), Refusal> {
     let (parts, body) = request.into_parts();
     if !is_json(&parts.headers) {
-        return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON"));
+        return Err(Refusal::new(
+            Code::UnsupportedMediaType,
+            "the body must be JSON, `{}` at least, with `content-type: application/json`",
+        ));
     }
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let signed = header("webhook-signature").map(|signatures| Signed {

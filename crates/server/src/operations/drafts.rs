@@ -22,13 +22,26 @@ pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Re
 pub(crate) async fn find(app: &App, by: &Principal, text: &str) -> Result<(Draft, Vec<Mistake>), Error> {
     let (draft, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Read, &space).await?;
-    let flags = match automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await {
+    let mut flags = match automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await {
         Ok(Checked { read, facts, .. }) => automations::flags(&read.definition, &facts),
         // An action has gone since: that is worth knowing too.
         Err(Error::Definition { mistakes }) => mistakes,
         Err(error) => return Err(error),
     };
+    if draft.automation.is_none() {
+        flags.extend(name_taken(app, &space, draft.definition["name"].as_str().unwrap_or_default()).await?);
+    }
     Ok((draft, flags))
+}
+
+/// Says of a draft of a new automation that another one has its name. Accepting it would not help, so saving does not ask for that, and refuses.
+async fn name_taken(app: &App, space: &Space, name: &str) -> Result<Option<Mistake>, Error> {
+    let taken = app.store().find_automation_by_name(&space.org, &space.id, name).await?;
+    Ok(taken.map(|_| {
+        let mistake = Mistake::new("name_taken", format!("another automation of this space is called `{name}`, so this cannot be saved"));
+        let hint = "write another `name` and import it again, or make it a new version of that one with `countersign automation apply`";
+        mistake.hint(hint).under("/name")
+    }))
 }
 
 async fn visible(app: &App, by: &Principal, text: &str) -> Result<(Draft, Space), Error> {
@@ -43,7 +56,8 @@ async fn visible(app: &App, by: &Principal, text: &str) -> Result<(Draft, Space)
 pub(crate) async fn import(app: &App, by: &Principal, space: &Space, written: &Value) -> Result<(Draft, Vec<Mistake>), Error> {
     rights::must_have(app, by, Right::Write, space).await?;
     let Checked { read, facts, .. } = automations::check(app, by, space, None, written).await?;
-    let flags = automations::flags(&read.definition, &facts);
+    let mut flags = automations::flags(&read.definition, &facts);
+    flags.extend(name_taken(app, space, &read.definition.name).await?);
     Ok((keep(app, by, space, None, read.normalised).await?, flags))
 }
 

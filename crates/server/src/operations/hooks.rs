@@ -31,6 +31,9 @@ pub(crate) struct Request<'a> {
 
 pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> Result<Answered, Error> {
     let trigger = authenticated(app, automation, &request).await?;
+    if request.body.is_empty() {
+        return Err(Error::Json(json::Error { pointer: String::new(), message: "it is empty; send `{}` at least".to_owned() }));
+    }
     let mut payload = json::parse_exact(request.body).map_err(Error::Json)?;
     let own = payload.as_object_mut().and_then(|members| members.shift_remove(KEY_MEMBER));
     let own = match own {

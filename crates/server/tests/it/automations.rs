@@ -593,6 +593,9 @@ async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
     send("{}").await.problem(409, "automation_paused");
     post("resume").await;
     send(r#"{"text": 3}"#).await.problem(422, "inputs_invalid");
+    let empty = send("").await;
+    empty.problem(400, "malformed_json");
+    assert!(empty.body["detail"].as_str().unwrap().contains("send `{}` at least"), "{empty:?}");
     let listed = server.owner.get(&format!("{path}/firings")).await.ok();
     let mut rows: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| (one["reason"].as_str(), one["count"].as_u64())).collect();
     rows.sort();
@@ -626,7 +629,11 @@ async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {
 
     server.owner.set_mode("fake.write", "allow").await;
     rerun(&first, json!({ "from_step": "nope" })).await.problem(409, "rerun_refused");
-    let again = rerun(&first, json!({ "from_step": "write" })).await.ok();
+    // What came before the step came from other inputs.
+    let mixed = rerun(&first, json!({ "from_step": "write", "inputs": { "text": "edited" } })).await;
+    mixed.problem(409, "rerun_refused");
+    assert!(mixed.body["detail"].as_str().unwrap().contains("with others only all of it"), "{mixed:?}");
+    let again = rerun(&first, json!({ "from_step": "write", "inputs": { "text": "first" } })).await.ok();
     let second = again["run_id"].as_str().unwrap();
     let shown = ended(&server.owner, second).await;
     assert_eq!((&shown["status"], &shown["rerun_of"]), (&json!("succeeded"), &json!(first)), "{shown:#}");
@@ -678,7 +685,16 @@ async fn a_definition_travels_as_a_draft(kind: Kind) {
     let server = TestServer::start(kind).await;
     let id = id_of(&saved(&server.owner, digest()).await);
     let exported = server.owner.get(&format!("/api/v1/automations/{id}/export")).await.ok();
+    // Beside the one that it came from it could not be saved, which is said at once, and again whenever it is shown.
+    let taken = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await.ok();
+    let path = format!("/api/v1/automation-drafts/{}", taken["id"].as_str().unwrap());
+    let last = taken["flags"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["code"], &last["pointer"]), (&json!("name_taken"), &json!("/name")), "{taken:#}");
+    assert_eq!(server.owner.get(&path).await.ok()["flags"], taken["flags"]);
+    let places: Vec<_> = taken["flags"].as_array().unwrap().iter().map(|flag| flag["pointer"].clone()).collect();
+    server.owner.post(&format!("{path}/save"), json!({ "accept": places })).await.problem(409, "name_taken");
     server.owner.post(&format!("/api/v1/automations/{id}/archive"), json!({})).await.ok();
+    assert!(!server.owner.get(&path).await.ok()["flags"].to_string().contains("name_taken"));
     let draft = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await;
     assert_eq!((draft.status, &draft.body["definition"]), (201, &exported), "what is exported is normalised: {draft:?}");
     assert!(!draft.body["flags"].as_array().unwrap().is_empty());

@@ -22,6 +22,7 @@ on_both_engines!(
 
 on_sqlite!(
     a_digest_that_cannot_be_delivered_is_told,
+    the_digest_of_the_guide_needs_no_slack,
     a_broken_build_files_an_issue_and_tells_the_team,
     the_morning_note_is_fired_by_its_webhook,
     a_definition_in_older_names_does_what_it_says,
@@ -163,6 +164,27 @@ async fn the_digest_tells_at_its_hour_what_is_new(kind: Kind) {
     ];
     assert_eq!(steps(&server, &run).await, expected);
     assert_eq!((&run["output"], slack.calls().len()), (&Value::Null, 1), "the step that `output_from` names has no output");
+    server.verify().await;
+}
+
+async fn the_digest_of_the_guide_needs_no_slack(kind: Kind) {
+    let server = TestServer::start_whole(kind, &[]).await;
+    allow(&server, &["documents.add", "notify.send"]).await;
+    let refused = server.owner.post("/api/v1/automations", json!({ "definition": example("daily-digest") })).await;
+    assert!(refused.body["mistakes"].to_string().contains("countersign source add slack"), "{refused:?}");
+    refused.problem(422, "definition_invalid");
+    let guide = include_str!("../../../../docs/guides/automations.md");
+    let step = guide.split_once("```json\n{\n  \"step_id\"").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let mut definition = example("daily-digest");
+    definition["plan"][2] = format!("{{\"step_id\"{step}").parse().unwrap();
+    let id = id_of(&saved(&server.owner, definition).await);
+    add_document(&server, "New rival", "They sell falcons.", json!(["competitor"])).await;
+    let _working = server.work();
+    let run = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    assert_eq!(run["status"], "succeeded", "{run:#}");
+    let told = server.owner.get("/api/v1/notifications").await.ok()["items"][0].clone();
+    assert_eq!(told["title"], "New documents: 1", "{told:#}");
+    assert!(told["body"].as_str().unwrap().contains("• New rival"), "{told:#}");
     server.verify().await;
 }
 
