@@ -192,7 +192,13 @@ fn waiting(run: &RunView) -> Cell {
 /// The call that the run waits for a person with.
 pub(super) fn asked_of_a_person(run: &RunView) -> Option<&String> {
     let waits = run.waiting_for.is_some_and(|waits| matches!(waits, WaitingFor::Approval | WaitingFor::Person));
-    run.invocation_id.as_ref().filter(|_| waits)
+    run.invocation_id.as_ref().filter(|_| waits && !run.status.is_final())
+}
+
+/// The command that answers a call which a run waits for a person with: one that is in doubt is looked at, and settled from there.
+fn answered_with(run: &RunView, invocation: &str) -> String {
+    let verb = if run.waiting_for == Some(WaitingFor::Approval) { "approve" } else { "show" };
+    format!("countersign {verb} {}", clean::line(invocation))
 }
 
 /// `✓ research files.read_text`.
@@ -296,7 +302,7 @@ async fn watch(run: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
             told = told.max(now.steps.len());
             let invocation = asked_of_a_person(now).cloned();
             if let Some(invocation) = invocation.as_ref().filter(|_| invocation != asked_for) {
-                terminal.note(format!("{} · countersign approve {}", Tone::Warn.paint("◷ waits for a person"), clean::line(invocation)));
+                terminal.note(format!("{} · {}", Tone::Warn.paint("◷ waits for a person"), answered_with(now, invocation)));
             }
             asked_for = invocation;
         }

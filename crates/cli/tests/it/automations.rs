@@ -207,6 +207,8 @@ fn a_run_that_waits_is_approved_or_cancelled() {
     waiting(&owner, &second);
     owner.run(&["run", "cancel", &second]).ok();
     owner.run(&["run", "watch", &second]).exits(7);
+    let logs = owner.run(&["run", "logs", &second]).ok();
+    assert!(logs.stdout.lines().last().unwrap().contains("  -  cancelled by "), "{logs:?}");
 }
 
 #[test]
@@ -218,17 +220,22 @@ fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
     let mut following = owner.command(&["run", "logs", &run, "-f"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(following.stdout.take().unwrap());
     let mut told = String::new();
-    while !told.contains("  look  succeeded, receipt #") {
+    let waits = "  note  waits for a person: countersign approve ";
+    while !told.contains(waits) {
         assert!(stdout.read_line(&mut told).unwrap() > 0, "it ended too early: {told}");
     }
-    assert!(!told.contains("  note  "), "the step waits for a person: {told}");
-    owner.run(&["approve", &waiting(&owner, &run)]).ok();
+    assert!(told.contains("  look  succeeded, receipt #"), "{told}");
+    let invocation = waiting(&owner, &run);
+    assert!(told.ends_with(&format!("{waits}{invocation}\n")), "{told}");
+    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, told, "the same without following");
+    owner.run(&["approve", &invocation]).ok();
     stdout.read_to_string(&mut told).unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0), "{told}");
     let lines: Vec<_> = told.lines().map(|line| line.split_once("  ").unwrap().1).collect();
     let expected = ["-  asked for by manual", "-  started, version 1", "look  calls files.list"];
     assert!(lines.starts_with(&expected) && lines.last() == Some(&"-  succeeded"), "{told}");
-    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, told, "the same without following");
+    let over: String = told.split_inclusive('\n').filter(|line| !line.contains(waits)).collect();
+    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, over, "the same without following, once nothing waits");
     let of_step = owner.run(&["run", "logs", &run, "--step", "note", "--json"]).ok().stdout;
     let of_step: Vec<Value> = of_step.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((of_step.len(), &of_step[0]["step_id"], &of_step[0]["text"]), (2, &json!("note"), &json!("calls files.write_text")));
