@@ -358,6 +358,6 @@ impl Run {
         let request = inputs.map_or_else(RunAutomationRequest::default, |inputs| RunAutomationRequest { inputs });
         let answer = client.change_with::<FiredResponse>(Method::POST, &["automations", &id, "run"], &headers, Some(&request)).await;
         let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-        runs::started(&answer, self.follow, client, terminal).await
+        runs::started(&answer, Some(&id), self.follow, client, terminal).await
     }
 }

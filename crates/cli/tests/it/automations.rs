@@ -197,15 +197,22 @@ fn a_run_that_waits_is_approved_or_cancelled() {
     let start = || owner.run(&["automation", "run", &id]).ok().stdout.trim().to_owned();
     let first = start();
     let invocation = waiting(&owner, &first);
+    let shown = owner.run(&["run", "show", &first]).ok();
+    let looked = shown.stdout.lines().find(|line| line.contains("✓ look files.list #")).unwrap();
+    owner.run(&["receipt", "show", looked.rsplit(' ').next().unwrap()]).ok();
+    assert!(shown.stdout.contains(&format!("◷ note files.write_text waits {invocation}\n")), "{shown:?}");
     // One is under way, so nothing is started. The firing says so.
-    owner.run(&["automation", "run", &id]).exits(7);
+    let busy = owner.run(&["automation", "run", &id]).exits(7);
+    assert!(busy.stderr.contains(&format!("`countersign run list --automation {id}`; with `execution.concurrency` `queue`")), "{busy:?}");
     let dropped = owner.run(&["firing", "list", "Tidy", "--no-run", "--json"]).ok().json();
     assert_eq!((dropped["items"].as_array().unwrap().len(), &dropped["items"][0]["outcome"]), (1, &json!("dropped")), "{dropped:#}");
     owner.run(&["approve", &invocation]).ok();
     owner.run(&["run", "watch", &first]).ok();
     let second = start();
     waiting(&owner, &second);
-    owner.run(&["run", "cancel", &second]).ok();
+    let cancelling = owner.run(&["run", "cancel", &second]).ok();
+    assert!(cancelling.stderr.contains(&format!("✓ cancelling `{second}`")), "{cancelling:?}");
+    assert!(cancelling.stderr.contains(&format!("next: countersign run show {second}")), "{cancelling:?}");
     owner.run(&["run", "watch", &second]).exits(7);
     let logs = owner.run(&["run", "logs", &second]).ok();
     assert!(logs.stdout.lines().last().unwrap().contains("  -  cancelled by "), "{logs:?}");
