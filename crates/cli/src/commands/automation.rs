@@ -285,8 +285,7 @@ impl Automation {
                 let request = definition.request(terminal).await?;
                 let answer = client.post::<DraftView>(&["automations", "import"], &request).await;
                 let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-                resource::tell(&answer, client, terminal).await?;
-                mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
+                draft::tell(&answer, client, terminal).await?;
             }
             Self::Draft(draft) => return draft.run(client, terminal).await,
         }

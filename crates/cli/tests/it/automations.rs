@@ -348,6 +348,9 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     service.run(&["automation", "draft", "save", draft, "--accept", "/plan/0/action"]).exits(5);
     let shown = owner.run(&["automation", "draft", "show", draft]).ok();
     assert!(shown.stderr.contains("no_on_failure"), "{shown:?}");
+    assert!(shown.stdout.contains("definition\t{\""), "{shown:?}");
+    let drawn = owner.on_screen(80, &["automation", "draft", "show", draft], "").ok();
+    assert!(drawn.stdout.contains("\n  \"plan\": [\n") && !drawn.stdout.contains("{\"path\""), "{drawn:?}");
     owner.run(&["automation", "draft", "save", draft]).exits(8);
     let flags = owner.run(&["automation", "draft", "show", draft, "--json"]).ok().json()["flags"].clone();
     let places: Vec<_> = flags.as_array().unwrap().iter().map(|flag| flag["pointer"].as_str().unwrap()).collect();
