@@ -303,6 +303,15 @@ fn filled(row: &str, problem: &Problem) -> Option<String> {
     Some(hint)
 }
 
+/// The hint with the ids that the request was about, in place of the words that stand for them.
+pub(crate) fn named(hint: &str, path: &[&str]) -> String {
+    const STANDS_FOR: [(&str, &str); 4] = [("aut_", "AUTOMATION"), ("run_", "RUN"), ("drf_", "DRAFT"), ("art_", "ARTIFACT")];
+    STANDS_FOR.into_iter().fold(hint.to_owned(), |hint, (kind, word)| {
+        let is_id = |part: &&&str| part.strip_prefix(kind).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        path.iter().find(is_id).map_or_else(|| hint.clone(), |id| hint.replace(word, id))
+    })
+}
+
 /// The name that a sentence has after a noun: `crm` of "it is used by source `crm`".
 fn named_after<'a>(noun: &str, sentence: &'a str) -> Option<&'a str> {
     let (_, rest) = sentence.split_once(&format!("{noun} `"))?;
@@ -386,6 +395,16 @@ mod tests {
         let log_in = |name: &str| format!("an admin logs in with `countersign connection login {name}`");
         for (detail, name) in [("connection `linear` needs a login", "linear"), ("connection `a b` is odd", "NAME"), ("log in", "NAME")] {
             check(&Problem::new(Code::ConnectionNotReady, detail), Some(&log_in(name)));
+        }
+    }
+
+    #[test]
+    fn a_hint_names_what_was_asked_for() {
+        let hint = of_code(Code::RerunRefused).unwrap();
+        let told = named(hint, &["runs", "run_1a", "rerun"]);
+        assert_eq!(told, "see its steps with `countersign run show run_1a`, or run all of it again");
+        for other in [["runs", "RUN", "rerun"], ["runs", "run_$(ls)", "rerun"], ["automations", "aut_1", "run"]] {
+            assert_eq!(named(hint, &other), hint);
         }
     }
 

@@ -9,6 +9,7 @@ mod mistakes;
 
 pub(super) use apply::hook_token;
 
+use super::action::params;
 use super::runs::{self, Inputs};
 use crate::client::Method;
 use crate::shared::*;
@@ -351,12 +352,13 @@ impl Diff {
 
 impl Run {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let typed = self.inputs.typed(&self.words);
         let inputs = self.inputs.read(self.words, terminal).await?;
         let id = automation_named(&self.automation, client).await?;
         let headers: Vec<_> = self.idempotency_key.map(|key| ("idempotency-key", key)).into_iter().collect();
         let request = inputs.map_or_else(RunAutomationRequest::default, |inputs| RunAutomationRequest { inputs });
         let answer = client.change_with::<FiredResponse>(Method::POST, &["automations", &id, "run"], &headers, Some(&request)).await;
-        let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
+        let answer = answer.map_err(|failure| params::retyped(mistakes::refused(failure, terminal), &typed))?;
         runs::started(&answer, Some(&id), self.follow, client, terminal).await
     }
 }

@@ -101,6 +101,11 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
+    /// Those that are given as words, and with `--input`.
+    pub(super) fn typed(&self, words: &[String]) -> Vec<String> {
+        [words, self.input.as_slice()].concat()
+    }
+
     /// All of them, and those that are given as words; `None` if there are none.
     pub(super) async fn read(self, words: Vec<String>, terminal: &Terminal) -> Result<Option<Value>, Failure> {
         let words = [words, self.input].concat();
@@ -261,9 +266,11 @@ impl RunCommand {
 impl Rerun {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Self { run, words, inputs, edit_input, step, follow } = self;
+        let typed = inputs.typed(&words);
         let inputs = if edit_input { edited(&run, client, terminal).await? } else { inputs.read(words, terminal).await? };
         let request = RerunRequest { from_step: step, inputs };
-        let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await?;
+        let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await;
+        let answer = answer.map_err(|failure| params::retyped(failure, &typed))?;
         started(&answer, None, follow, client, terminal).await
     }
 }

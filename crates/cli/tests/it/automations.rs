@@ -133,8 +133,10 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2));
     for wrong in [["automation", "run", "Tidy", "txet=x"], ["automation", "dry-run", "Tidy", "--input=txet=x"]] {
         let wrong = owner.run(&wrong).exits(8);
-        assert!(wrong.stderr.contains("inputs_invalid"), "{wrong:?}");
+        assert!(wrong.stderr.contains("the inputs inputs_invalid"), "{wrong:?}");
     }
+    let wrong = owner.run(&["automation", "run", "Tidy", "txet=x"]).exits(8);
+    assert!(wrong.stderr.contains(&format!("countersign automation export {id}")), "{wrong:?}");
     // What a run came to stands for what the next one will come to.
     let planned = owner.run(&["automation", "dry-run", "Tidy"]).ok();
     assert!(planned.stdout.contains(r#""text":"good morning""#) && planned.stderr.contains(&run), "{planned:?}");

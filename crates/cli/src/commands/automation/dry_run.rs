@@ -2,6 +2,7 @@
 
 use super::apply::{name_of, of_name};
 use super::{automation_named, file, mistakes};
+use crate::commands::action::params;
 use crate::commands::runs::Inputs;
 use crate::shared::*;
 use api::automation::{DryRunRequest, PlanView, PlannedStepView};
@@ -53,10 +54,11 @@ impl DryRun {
             (Some(definition), _) => of_name(&name_of(definition), space.as_deref(), client).await?,
             (None, automation) => Some(automation_named(automation.as_deref().unwrap_or_default(), client).await?),
         };
+        let typed = inputs.typed(&[]);
         let inputs = inputs.read(Vec::new(), terminal).await?;
         let request = DryRunRequest { automation, space, definition, inputs, run };
         let answer = client.question::<PlanView>(&["automations", "dry-run"], &request).await;
-        let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
+        let answer = answer.map_err(|failure| params::retyped(mistakes::refused(failure, terminal), &typed))?;
         let mut table = Table::new(COLUMNS, "no steps");
         answer.read.steps.iter().for_each(|step| table.row(row(step)));
         terminal.list(&answer.raw, &table)?;
