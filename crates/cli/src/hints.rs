@@ -44,6 +44,20 @@ const LISTED: [&str; 15] = [
     "source",
 ];
 
+/// What is listed by a command of another name, or is too common a word to be looked for anywhere in a sentence: as "there is no run `x`".
+const LISTED_AS: [(&str, &str); 10] = [
+    ("artifact", "artifact list"),
+    ("automation", "automation list"),
+    ("dead letter", "event dlq list"),
+    ("document", "document list"),
+    ("draft", "automation draft list"),
+    ("event", "event tail --after 0"),
+    ("event group", "event group list"),
+    ("run", "run list"),
+    ("trigger", "trigger list AUTOMATION"),
+    ("webhook", "trigger list AUTOMATION"),
+];
+
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
     let own = of_values(problem).or_else(|| {
@@ -99,6 +113,11 @@ fn of_values(problem: &Problem) -> Option<String> {
     }
     if let Some(secret) = named_after("there is no secret", &problem.detail).filter(|_| problem.code == Code::NotFound) {
         return Some(format!("list them with `countersign secret list`, or keep it with `countersign secret set {secret} --stdin`"));
+    }
+    let missing =
+        problem.detail.strip_prefix("there is no ").and_then(|rest| rest.split_once(" `")).filter(|_| problem.code == Code::NotFound);
+    if let Some((_, list)) = missing.and_then(|(noun, _)| LISTED_AS.into_iter().find(|(listed, _)| *listed == noun)) {
+        return Some(format!("list them with `countersign {list}`"));
     }
     let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word.strip_suffix('d').unwrap_or(word) == *noun));
     what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
@@ -345,6 +364,9 @@ mod tests {
         check(&Problem::new(Code::NotFound, "invocation `x` is not quarantined"), Some("list them with `countersign quarantine list`"));
         check(&Problem::new(Code::NotFound, "there is no invocation `x`"), Some("list them with `countersign invocation list`"));
         check(&Problem::new(Code::NotFound, "there is no breaker `x`"), None);
+        check(&Problem::new(Code::NotFound, "there is no draft `x`"), Some("list them with `countersign automation draft list`"));
+        check(&Problem::new(Code::NotFound, "there is no event group `x`"), Some("list them with `countersign event group list`"));
+        check(&Problem::new(Code::InvalidRequest, "there is no run `x`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("give `role`"), Some("give `role`"));
         check(&Problem::new(Code::DeniedByPerson, "no").about("inv_1"), Some("countersign explain inv_1"));

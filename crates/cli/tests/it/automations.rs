@@ -248,7 +248,8 @@ fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
     let of_step = owner.run(&["run", "logs", &run, "--step", "note", "--json"]).ok().stdout;
     let of_step: Vec<Value> = of_step.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((of_step.len(), &of_step[0]["step_id"], &of_step[0]["text"]), (2, &json!("note"), &json!("calls files.write_text")));
-    owner.run(&["run", "logs", "run_00000000000000000000000000"]).exits(3);
+    let unknown = owner.run(&["run", "logs", "run_00000000000000000000000000"]).exits(3);
+    assert!(unknown.stderr.contains("list them with `countersign run list`"), "{unknown:?}");
 }
 
 #[test]
@@ -328,7 +329,8 @@ fn triggers_and_the_status_say_what_fires() {
     owner.run(&["trigger", "enable", "Tidy", "daily", "--catch-up"]).ok();
     let refused = owner.run(&["trigger", "enable", "Tidy", "hook", "--catch-up"]).exits(8);
     assert!(refused.stderr.contains("`hook` is no schedule"), "{refused:?}");
-    owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
+    let unknown = owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
+    assert!(unknown.stderr.contains(&format!("list them with `countersign trigger list {id}`")), "{unknown:?}");
     let rotated = owner.run(&["trigger", "rotate-token", "Tidy", "hook", "--keep-old", "--json"]).ok().json();
     assert!(rotated["token"].as_str().unwrap().starts_with("cs_hook_"), "{rotated:#}");
     assert_eq!(owner.run(&["automation", "pause", "Tidy", "--json"]).ok().json()["status"], "paused");
