@@ -68,7 +68,13 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     let planned = owner.run(&["automation", "dry-run", "-f", &file]).ok();
     assert!(planned.stdout.contains("require_approval") && planned.stdout.contains("allow"), "{planned:?}");
     assert!(planned.stdout.contains(r#"{"path":"note.txt","text":"hello"}"#), "{planned:?}");
-    assert!(planned.stderr.contains("daily fires at 09:00 on weekdays (Africa/Kigali): "), "{planned:?}");
+    let fires = planned.stderr.split_once("daily fires at 09:00 on weekdays (Africa/Kigali): ").unwrap().1.lines().next().unwrap();
+    assert!(fires.split(", ").all(|at| at.ends_with(" 09:00")), "{fires}");
+    let mut handled = tidy();
+    handled["execution"] = json!({ "on_failure": [{ "step_id": "mend", "action": "files.list" }] });
+    let handled = written(&server, "handled.json", &handled.to_string());
+    let drawn = owner.on_screen(160, &["automation", "dry-run", "-f", &handled], "").ok();
+    assert!(drawn.stdout.contains("mend (on_failure)") && !drawn.stdout.contains("note (on_failure)"), "{drawn:?}");
     let saved = owner.run(&["automation", "apply", "-f", &file]).ok();
     assert!(saved.stdout.contains("cs_hook_") && saved.stderr.contains("the token is shown now and never again"), "{saved:?}");
     assert!(saved.stderr.contains("version 1 is in force"), "{saved:?}");
@@ -351,7 +357,7 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     assert_eq!(proposed["automation"], Value::Null);
     service.run(&["automation", "draft", "save", draft, "--accept", "/plan/0/action"]).exits(5);
     let shown = owner.run(&["automation", "draft", "show", draft]).ok();
-    assert!(shown.stderr.contains("no_on_failure"), "{shown:?}");
+    assert!(shown.stderr.contains("no_on_failure") && shown.stderr.starts_with("! "), "{shown:?}");
     assert!(shown.stdout.contains("definition\t{\""), "{shown:?}");
     let drawn = owner.on_screen(80, &["automation", "draft", "show", draft], "").ok();
     assert!(drawn.stdout.contains("\n  \"plan\": [\n") && !drawn.stdout.contains("{\"path\""), "{drawn:?}");

@@ -3,13 +3,14 @@
 use crate::shared::*;
 use api::automation::MistakeView;
 
-/// Writes each as a line for people. Programs have them in the document.
+/// Writes each as a line for people, a warning with its mark. Programs have them in the document.
 pub(super) fn tell(mistakes: &[MistakeView], tone: Tone, terminal: &mut Terminal) {
     if terminal.is_document() {
         return;
     }
+    let mark = if tone == Tone::Warn { "! " } else { "" };
     for mistake in mistakes {
-        terminal.note(tone.paint(line(mistake)));
+        terminal.note(tone.paint(format!("{mark}{}", line(mistake))));
     }
 }
 
