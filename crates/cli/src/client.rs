@@ -10,6 +10,7 @@ pub(crate) use reqwest::Method;
 
 use crate::context::{Origin, Place, Server};
 use crate::exit::{Exit, Failure};
+use crate::hints;
 use api::{Page, Problem};
 use countersign_core::Secret;
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -228,7 +229,10 @@ impl Client {
             Some(body) => request.json(body),
             None => request,
         };
-        self.read(self.send(request, Effect::Possible).await?).await
+        self.read(self.send(request, Effect::Possible).await?).await.map_err(|mut failure| {
+            failure.hint = failure.hint.map(|hint| hints::named(&hint, path));
+            failure
+        })
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {

@@ -44,6 +44,20 @@ const LISTED: [&str; 15] = [
     "source",
 ];
 
+/// What is listed by a command of another name, or is too common a word to be looked for anywhere in a sentence: as "there is no run `x`".
+const LISTED_AS: [(&str, &str); 10] = [
+    ("artifact", "artifact list"),
+    ("automation", "automation list"),
+    ("dead letter", "event dlq list"),
+    ("document", "document list"),
+    ("draft", "automation draft list"),
+    ("event", "event tail --after 0"),
+    ("event group", "event group list"),
+    ("run", "run list"),
+    ("trigger", "trigger list AUTOMATION"),
+    ("webhook", "trigger list AUTOMATION"),
+];
+
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
     let own = of_values(problem).or_else(|| {
@@ -99,6 +113,11 @@ fn of_values(problem: &Problem) -> Option<String> {
     }
     if let Some(secret) = named_after("there is no secret", &problem.detail).filter(|_| problem.code == Code::NotFound) {
         return Some(format!("list them with `countersign secret list`, or keep it with `countersign secret set {secret} --stdin`"));
+    }
+    let missing =
+        problem.detail.strip_prefix("there is no ").and_then(|rest| rest.split_once(" `")).filter(|_| problem.code == Code::NotFound);
+    if let Some((_, list)) = missing.and_then(|(noun, _)| LISTED_AS.into_iter().find(|(listed, _)| *listed == noun)) {
+        return Some(format!("list them with `countersign {list}`"));
     }
     let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word.strip_suffix('d').unwrap_or(word) == *noun));
     what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
@@ -303,6 +322,15 @@ fn filled(row: &str, problem: &Problem) -> Option<String> {
     Some(hint)
 }
 
+/// The hint with the ids that the request was about, in place of the words that stand for them.
+pub(crate) fn named(hint: &str, path: &[&str]) -> String {
+    const STANDS_FOR: [(&str, &str); 4] = [("aut_", "AUTOMATION"), ("run_", "RUN"), ("drf_", "DRAFT"), ("art_", "ARTIFACT")];
+    STANDS_FOR.into_iter().fold(hint.to_owned(), |hint, (kind, word)| {
+        let is_id = |part: &&&str| part.strip_prefix(kind).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        path.iter().find(is_id).map_or_else(|| hint.clone(), |id| hint.replace(word, id))
+    })
+}
+
 /// The name that a sentence has after a noun: `crm` of "it is used by source `crm`".
 fn named_after<'a>(noun: &str, sentence: &'a str) -> Option<&'a str> {
     let (_, rest) = sentence.split_once(&format!("{noun} `"))?;
@@ -336,6 +364,9 @@ mod tests {
         check(&Problem::new(Code::NotFound, "invocation `x` is not quarantined"), Some("list them with `countersign quarantine list`"));
         check(&Problem::new(Code::NotFound, "there is no invocation `x`"), Some("list them with `countersign invocation list`"));
         check(&Problem::new(Code::NotFound, "there is no breaker `x`"), None);
+        check(&Problem::new(Code::NotFound, "there is no draft `x`"), Some("list them with `countersign automation draft list`"));
+        check(&Problem::new(Code::NotFound, "there is no event group `x`"), Some("list them with `countersign event group list`"));
+        check(&Problem::new(Code::InvalidRequest, "there is no run `x`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("give `role`"), Some("give `role`"));
         check(&Problem::new(Code::DeniedByPerson, "no").about("inv_1"), Some("countersign explain inv_1"));
@@ -386,6 +417,16 @@ mod tests {
         let log_in = |name: &str| format!("an admin logs in with `countersign connection login {name}`");
         for (detail, name) in [("connection `linear` needs a login", "linear"), ("connection `a b` is odd", "NAME"), ("log in", "NAME")] {
             check(&Problem::new(Code::ConnectionNotReady, detail), Some(&log_in(name)));
+        }
+    }
+
+    #[test]
+    fn a_hint_names_what_was_asked_for() {
+        let hint = of_code(Code::RerunRefused).unwrap();
+        let told = named(hint, &["runs", "run_1a", "rerun"]);
+        assert_eq!(told, "see its steps with `countersign run show run_1a`, or run all of it again");
+        for other in [["runs", "RUN", "rerun"], ["runs", "run_$(ls)", "rerun"], ["automations", "aut_1", "run"]] {
+            assert_eq!(named(hint, &other), hint);
         }
     }
 

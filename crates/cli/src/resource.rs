@@ -101,6 +101,11 @@ impl View<'_> {
         Some(self.terminal.future(at))
     }
 
+    /// Whether a person reads it.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.terminal.is_for_people()
+    }
+
     pub(crate) fn is_past(&self, at: Timestamp) -> bool {
         at <= self.terminal.now()
     }

@@ -151,7 +151,7 @@ fn event() -> Value {
         "additionalProperties": false,
         "required": ["event_type"],
         "properties": {
-            "event_type": { "type": "string", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)*(\\.\\*)?$", "maxLength": 128,
+            "event_type": { "type": "string", "pattern": "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(\\.\\*)?$", "maxLength": 128,
                 "x-countersign-widget": "event-type", "x-countersign-codes": { "pattern": "event_type_invalid" },
                 "examples": ["document.added", "automation.run.*"], "description": "A type, or all types below one with `.*` at its end." },
             "filters": { "type": "object", "x-countersign-widget": "filter", "x-countersign-schema": "urn:countersign:schema:filter:1",

@@ -9,6 +9,7 @@ mod mistakes;
 
 pub(super) use apply::hook_token;
 
+use super::action::params;
 use super::runs::{self, Inputs};
 use crate::client::Method;
 use crate::shared::*;
@@ -285,8 +286,7 @@ impl Automation {
                 let request = definition.request(terminal).await?;
                 let answer = client.post::<DraftView>(&["automations", "import"], &request).await;
                 let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-                resource::tell(&answer, client, terminal).await?;
-                mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
+                draft::tell(&answer, client, terminal).await?;
             }
             Self::Draft(draft) => return draft.run(client, terminal).await,
         }
@@ -352,12 +352,13 @@ impl Diff {
 
 impl Run {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let typed = self.inputs.typed(&self.words);
         let inputs = self.inputs.read(self.words, terminal).await?;
         let id = automation_named(&self.automation, client).await?;
         let headers: Vec<_> = self.idempotency_key.map(|key| ("idempotency-key", key)).into_iter().collect();
         let request = inputs.map_or_else(RunAutomationRequest::default, |inputs| RunAutomationRequest { inputs });
         let answer = client.change_with::<FiredResponse>(Method::POST, &["automations", &id, "run"], &headers, Some(&request)).await;
-        let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-        runs::started(&answer, self.follow, client, terminal).await
+        let answer = answer.map_err(|failure| params::retyped(mistakes::refused(failure, terminal), &typed))?;
+        runs::started(&answer, Some(&id), self.follow, client, terminal).await
     }
 }

@@ -21,6 +21,7 @@ pub(crate) enum Event {
     /// Publish an event of your own
     #[command(before_help = "Examples:
   countersign event publish drive.file_added --subject report.pdf --data '{\"size\": 3}'
+  countersign event publish order.paid --data @order.json --space main                      starts what listens for it in that space
   countersign event publish order.paid --data @order.json --id order-812 --source /shop     sent again, it is not published again")]
     Publish(Publish),
     /// Follow events as they happen
@@ -84,7 +85,7 @@ pub(crate) struct Publish {
     /// When it happened, such as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// The space that it belongs to
+    /// The space that it belongs to, whose automations it starts; without one it starts none
     #[arg(long, value_name = "SPACE")]
     space: Option<String>,
 }
@@ -193,6 +194,9 @@ impl Publish {
         let published = answer.read.events.first();
         let verb = if published.is_some_and(|one| one.known) { "known already" } else { "published" };
         terminal.done(verb, &request.name, &answer.raw)?;
+        if request.spaceid.is_none() {
+            terminal.remark(Tone::Warn.paint("! without --space it starts no automation"));
+        }
         if let Some(one) = published {
             terminal.next(format!("countersign event show {}", one.cursor));
         }

@@ -6,10 +6,12 @@ mod marks;
 use super::action::params;
 use super::automation::automation_named;
 use super::editor::{self, About};
+use super::outcome;
 use crate::shared::*;
 use api::automation::FiredResponse;
 use api::run::{RerunRequest, RunView, StepView};
 use clap::{Args, Subcommand};
+use countersign_core::automation::FiringReason;
 use countersign_core::run::{RunStatus, StepStatus, WaitingFor};
 use serde_json::Value;
 use std::time::Duration;
@@ -99,6 +101,11 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
+    /// Those that are given as words, and with `--input`.
+    pub(super) fn typed(&self, words: &[String]) -> Vec<String> {
+        [words, self.input.as_slice()].concat()
+    }
+
     /// All of them, and those that are given as words; `None` if there are none.
     pub(super) async fn read(self, words: Vec<String>, terminal: &Terminal) -> Result<Option<Value>, Failure> {
         let words = [words, self.input].concat();
@@ -192,10 +199,26 @@ fn waiting(run: &RunView) -> Cell {
 /// The call that the run waits for a person with.
 pub(super) fn asked_of_a_person(run: &RunView) -> Option<&String> {
     let waits = run.waiting_for.is_some_and(|waits| matches!(waits, WaitingFor::Approval | WaitingFor::Person));
-    run.invocation_id.as_ref().filter(|_| waits)
+    run.invocation_id.as_ref().filter(|_| waits && !run.status.is_final())
 }
 
-/// `✓ research files.read_text`.
+/// The command that answers a call which a run waits for a person with: one that is in doubt is looked at, and settled from there.
+fn answered_with(run: &RunView, invocation: &str) -> String {
+    let verb = if run.waiting_for == Some(WaitingFor::Approval) { "approve" } else { "show" };
+    format!("countersign {verb} {}", clean::line(invocation))
+}
+
+/// `◷ deliver slack.send_message waits inv_…`: the step that waits, which is not among those that have ended. Programs have the call in the
+/// document.
+async fn waiting_step(run: &RunView, client: &Client, terminal: &Terminal) -> Option<String> {
+    let id = run.invocation_id.as_deref().filter(|_| run.status == RunStatus::Waiting && !terminal.is_document())?;
+    // Whoever may read a run may not always read its calls.
+    let (call, _) = outcome::get(id, client).await.ok()?;
+    let step = call.reason.as_deref().and_then(logs::step_of)?;
+    Some(format!("◷ {step} {} waits {id}", call.action))
+}
+
+/// `✓ research files.read_text #3 inv_…`.
 pub(super) fn step_line(step: &StepView) -> String {
     let symbol = match step.status {
         StepStatus::Succeeded => "✓",
@@ -204,8 +227,9 @@ pub(super) fn step_line(step: &StepView) -> String {
     };
     let receipt = step.receipt.as_ref().map(|receipt| format!(" #{}", receipt.seq)).unwrap_or_default();
     let error = step.error.as_ref().map(|error| format!(": {}: {}", error.code, error.message)).unwrap_or_default();
+    let call = step.invocation_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
     let copied = if step.copied_from.is_some() { " (taken over)" } else { "" };
-    format!("{symbol} {} {}{receipt}{copied}{error}", step.step_id, step.action)
+    format!("{symbol} {} {}{receipt}{call}{copied}{error}", step.step_id, step.action)
 }
 
 impl RunCommand {
@@ -220,12 +244,18 @@ impl RunCommand {
                 let asked = Asked::of(&paging).only("automation", automation).only("status", status);
                 resource::list::<RunView>(asked, client, terminal).await?;
             }
-            Self::Show { run } => drop(resource::show::<RunView>(&run, client, terminal).await?),
+            Self::Show { run } => {
+                let answer = client.get::<RunView>(&["runs", &run], &[]).await?;
+                let waits = waiting_step(&answer.read, client, terminal).await;
+                resource::tell_with(&answer, |record| record.with_some("step", maybe(waits)), client, terminal).await?;
+            }
             Self::Watch { run } => return watch(&run, client, terminal).await,
             Self::Logs(logs) => return logs.run(client, terminal).await,
             Self::Cancel { run } => {
                 let answer = client.post_empty::<RunView>(&["runs", &run, "cancel"]).await?;
-                resource::tell(&answer, client, terminal).await?;
+                // The answer has the status from before: a worker ends the run.
+                terminal.done("cancelling", &run, &answer.raw)?;
+                terminal.next(format!("countersign run show {}", clean::line(&run)));
             }
             Self::Rerun(rerun) => return rerun.run(client, terminal).await,
         }
@@ -236,10 +266,12 @@ impl RunCommand {
 impl Rerun {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Self { run, words, inputs, edit_input, step, follow } = self;
+        let typed = inputs.typed(&words);
         let inputs = if edit_input { edited(&run, client, terminal).await? } else { inputs.read(words, terminal).await? };
         let request = RerunRequest { from_step: step, inputs };
-        let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await?;
-        started(&answer, follow, client, terminal).await
+        let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await;
+        let answer = answer.map_err(|failure| params::retyped(failure, &typed))?;
+        started(&answer, None, follow, client, terminal).await
     }
 }
 
@@ -261,9 +293,11 @@ async fn edited(run: &str, client: &Client, terminal: &Terminal) -> Result<Optio
     Err(Failure::usage(message).hint("give all inputs with --input; if you change nothing, the run's own are used"))
 }
 
-/// Tells what a request to run came to, and follows the run if that was asked for. The id goes to stdout as data.
+/// Tells what a request to run came to, and follows the run if that was asked for. The id goes to stdout as data. `automation` is its id, if
+/// that is known.
 pub(super) async fn started(
     answer: &Answer<FiredResponse>,
+    automation: Option<&str>,
     follow: bool,
     client: &Client,
     terminal: &mut Terminal,
@@ -271,7 +305,8 @@ pub(super) async fn started(
     let fired = &answer.read;
     let Some(run) = &fired.run_id else {
         let message = format!("nothing was started: {} ({})", fired.outcome, fired.reason);
-        return Err(Failure::new(Exit::Conflict, message).cause(format!("it is firing `{}`", fired.firing_id)));
+        let failure = Failure::new(Exit::Conflict, message).cause(format!("it is firing `{}`", fired.firing_id));
+        return Err(if fired.reason == FiringReason::AlreadyRunning { failure.hint(under_way(automation)) } else { failure });
     };
     if follow {
         return watch(run, client, terminal).await;
@@ -285,6 +320,12 @@ pub(super) async fn started(
     Ok(Exit::Ok)
 }
 
+/// What to do about a run that is under way already.
+fn under_way(automation: Option<&str>) -> String {
+    let only = automation.map(|id| format!(" --automation {}", clean::line(id))).unwrap_or_default();
+    format!("see what is under way with `countersign run list{only}`; with `execution.concurrency` `queue` the next one waits for it")
+}
+
 /// Follows a run until it has ended, and tells each step as it ends.
 async fn watch(run: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let (mut told, mut asked_for) = (0, None);
@@ -296,7 +337,7 @@ async fn watch(run: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
             told = told.max(now.steps.len());
             let invocation = asked_of_a_person(now).cloned();
             if let Some(invocation) = invocation.as_ref().filter(|_| invocation != asked_for) {
-                terminal.note(format!("{} · countersign approve {}", Tone::Warn.paint("◷ waits for a person"), clean::line(invocation)));
+                terminal.note(format!("{} · {}", Tone::Warn.paint("◷ waits for a person"), answered_with(now, invocation)));
             }
             asked_for = invocation;
         }

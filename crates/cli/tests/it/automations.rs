@@ -68,7 +68,13 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     let planned = owner.run(&["automation", "dry-run", "-f", &file]).ok();
     assert!(planned.stdout.contains("require_approval") && planned.stdout.contains("allow"), "{planned:?}");
     assert!(planned.stdout.contains(r#"{"path":"note.txt","text":"hello"}"#), "{planned:?}");
-    assert!(planned.stderr.contains("daily fires at 09:00 on weekdays (Africa/Kigali): "), "{planned:?}");
+    let fires = planned.stderr.split_once("daily fires at 09:00 on weekdays (Africa/Kigali): ").unwrap().1.lines().next().unwrap();
+    assert!(fires.split(", ").all(|at| at.ends_with(" 09:00")), "{fires}");
+    let mut handled = tidy();
+    handled["execution"] = json!({ "on_failure": [{ "step_id": "mend", "action": "files.list" }] });
+    let handled = written(&server, "handled.json", &handled.to_string());
+    let drawn = owner.on_screen(160, &["automation", "dry-run", "-f", &handled], "").ok();
+    assert!(drawn.stdout.contains("mend (on_failure)") && !drawn.stdout.contains("note (on_failure)"), "{drawn:?}");
     let saved = owner.run(&["automation", "apply", "-f", &file]).ok();
     assert!(saved.stdout.contains("cs_hook_") && saved.stderr.contains("the token is shown now and never again"), "{saved:?}");
     assert!(saved.stderr.contains("version 1 is in force"), "{saved:?}");
@@ -133,8 +139,10 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2));
     for wrong in [["automation", "run", "Tidy", "txet=x"], ["automation", "dry-run", "Tidy", "--input=txet=x"]] {
         let wrong = owner.run(&wrong).exits(8);
-        assert!(wrong.stderr.contains("inputs_invalid"), "{wrong:?}");
+        assert!(wrong.stderr.contains("the inputs inputs_invalid"), "{wrong:?}");
     }
+    let wrong = owner.run(&["automation", "run", "Tidy", "txet=x"]).exits(8);
+    assert!(wrong.stderr.contains(&format!("countersign automation export {id}")), "{wrong:?}");
     // What a run came to stands for what the next one will come to.
     let planned = owner.run(&["automation", "dry-run", "Tidy"]).ok();
     assert!(planned.stdout.contains(r#""text":"good morning""#) && planned.stderr.contains(&run), "{planned:?}");
@@ -197,16 +205,25 @@ fn a_run_that_waits_is_approved_or_cancelled() {
     let start = || owner.run(&["automation", "run", &id]).ok().stdout.trim().to_owned();
     let first = start();
     let invocation = waiting(&owner, &first);
+    let shown = owner.run(&["run", "show", &first]).ok();
+    let looked = shown.stdout.lines().find(|line| line.contains("✓ look files.list #")).unwrap();
+    owner.run(&["receipt", "show", looked.rsplit(' ').next().unwrap()]).ok();
+    assert!(shown.stdout.contains(&format!("◷ note files.write_text waits {invocation}\n")), "{shown:?}");
     // One is under way, so nothing is started. The firing says so.
-    owner.run(&["automation", "run", &id]).exits(7);
+    let busy = owner.run(&["automation", "run", &id]).exits(7);
+    assert!(busy.stderr.contains(&format!("`countersign run list --automation {id}`; with `execution.concurrency` `queue`")), "{busy:?}");
     let dropped = owner.run(&["firing", "list", "Tidy", "--no-run", "--json"]).ok().json();
     assert_eq!((dropped["items"].as_array().unwrap().len(), &dropped["items"][0]["outcome"]), (1, &json!("dropped")), "{dropped:#}");
     owner.run(&["approve", &invocation]).ok();
     owner.run(&["run", "watch", &first]).ok();
     let second = start();
     waiting(&owner, &second);
-    owner.run(&["run", "cancel", &second]).ok();
+    let cancelling = owner.run(&["run", "cancel", &second]).ok();
+    assert!(cancelling.stderr.contains(&format!("✓ cancelling `{second}`")), "{cancelling:?}");
+    assert!(cancelling.stderr.contains(&format!("next: countersign run show {second}")), "{cancelling:?}");
     owner.run(&["run", "watch", &second]).exits(7);
+    let logs = owner.run(&["run", "logs", &second]).ok();
+    assert!(logs.stdout.lines().last().unwrap().contains("  -  cancelled by "), "{logs:?}");
 }
 
 #[test]
@@ -218,21 +235,27 @@ fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
     let mut following = owner.command(&["run", "logs", &run, "-f"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(following.stdout.take().unwrap());
     let mut told = String::new();
-    while !told.contains("  look  succeeded, receipt #") {
+    let waits = "  note  waits for a person: countersign approve ";
+    while !told.contains(waits) {
         assert!(stdout.read_line(&mut told).unwrap() > 0, "it ended too early: {told}");
     }
-    assert!(!told.contains("  note  "), "the step waits for a person: {told}");
-    owner.run(&["approve", &waiting(&owner, &run)]).ok();
+    assert!(told.contains("  look  succeeded, receipt #"), "{told}");
+    let invocation = waiting(&owner, &run);
+    assert!(told.ends_with(&format!("{waits}{invocation}\n")), "{told}");
+    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, told, "the same without following");
+    owner.run(&["approve", &invocation]).ok();
     stdout.read_to_string(&mut told).unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0), "{told}");
     let lines: Vec<_> = told.lines().map(|line| line.split_once("  ").unwrap().1).collect();
     let expected = ["-  asked for by manual", "-  started, version 1", "look  calls files.list"];
     assert!(lines.starts_with(&expected) && lines.last() == Some(&"-  succeeded"), "{told}");
-    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, told, "the same without following");
+    let over: String = told.split_inclusive('\n').filter(|line| !line.contains(waits)).collect();
+    assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, over, "the same without following, once nothing waits");
     let of_step = owner.run(&["run", "logs", &run, "--step", "note", "--json"]).ok().stdout;
     let of_step: Vec<Value> = of_step.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((of_step.len(), &of_step[0]["step_id"], &of_step[0]["text"]), (2, &json!("note"), &json!("calls files.write_text")));
-    owner.run(&["run", "logs", "run_00000000000000000000000000"]).exits(3);
+    let unknown = owner.run(&["run", "logs", "run_00000000000000000000000000"]).exits(3);
+    assert!(unknown.stderr.contains("list them with `countersign run list`"), "{unknown:?}");
 }
 
 #[test]
@@ -312,7 +335,8 @@ fn triggers_and_the_status_say_what_fires() {
     owner.run(&["trigger", "enable", "Tidy", "daily", "--catch-up"]).ok();
     let refused = owner.run(&["trigger", "enable", "Tidy", "hook", "--catch-up"]).exits(8);
     assert!(refused.stderr.contains("`hook` is no schedule"), "{refused:?}");
-    owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
+    let unknown = owner.run(&["trigger", "enable", "Tidy", "nope"]).exits(3);
+    assert!(unknown.stderr.contains(&format!("list them with `countersign trigger list {id}`")), "{unknown:?}");
     let rotated = owner.run(&["trigger", "rotate-token", "Tidy", "hook", "--keep-old", "--json"]).ok().json();
     assert!(rotated["token"].as_str().unwrap().starts_with("cs_hook_"), "{rotated:#}");
     assert_eq!(owner.run(&["automation", "pause", "Tidy", "--json"]).ok().json()["status"], "paused");
@@ -333,7 +357,10 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     assert_eq!(proposed["automation"], Value::Null);
     service.run(&["automation", "draft", "save", draft, "--accept", "/plan/0/action"]).exits(5);
     let shown = owner.run(&["automation", "draft", "show", draft]).ok();
-    assert!(shown.stderr.contains("no_on_failure"), "{shown:?}");
+    assert!(shown.stderr.contains("no_on_failure") && shown.stderr.starts_with("! "), "{shown:?}");
+    assert!(shown.stdout.contains("definition\t{\""), "{shown:?}");
+    let drawn = owner.on_screen(80, &["automation", "draft", "show", draft], "").ok();
+    assert!(drawn.stdout.contains("\n  \"plan\": [\n") && !drawn.stdout.contains("{\"path\""), "{drawn:?}");
     owner.run(&["automation", "draft", "save", draft]).exits(8);
     let flags = owner.run(&["automation", "draft", "show", draft, "--json"]).ok().json()["flags"].clone();
     let places: Vec<_> = flags.as_array().unwrap().iter().map(|flag| flag["pointer"].as_str().unwrap()).collect();

@@ -11,6 +11,7 @@ fn an_event_is_published_followed_and_shown() {
         ["event", "publish", "drive.file_added", "--subject", "a.pdf", "--data", r#"{"size":3}"#, "--id", "a", "--source", "/drive"];
     let said = owner.run(&publish).ok();
     assert!(said.stderr.contains("published") && said.stderr.contains("countersign event show"), "{said:?}");
+    assert!(said.stderr.contains("without --space it starts no automation"), "{said:?}");
     let again = owner.run(&[&publish[..], &["--json"]].concat()).ok().json();
     assert_eq!(again["events"][0]["known"], true, "{again}");
     owner.run(&["event", "publish", "drive.file_added"]).ok();
@@ -19,7 +20,8 @@ fn an_event_is_published_followed_and_shown() {
     let tail = owner.run(&["event", "tail", "--type", "drive", "--after", "0", "--limit", "2"]).ok();
     assert!(tail.stdout.lines().count() == 2 && tail.stdout.contains("drive.file_added  a.pdf"), "{tail:?}");
     // The other one has no subject.
-    owner.run(&["event", "publish", "drive.file_removed", "--subject", "a.pdf"]).ok();
+    let in_space = owner.run(&["event", "publish", "drive.file_removed", "--subject", "a.pdf", "--space", "main"]).ok();
+    assert!(!in_space.stderr.contains("starts no automation"), "{in_space:?}");
     let about = owner.run(&["event", "tail", "--subject", "a.pdf", "--after", "0", "--limit", "2"]).ok();
     let names: Vec<_> = about.stdout.split_whitespace().filter(|word| word.starts_with("drive.")).collect();
     assert_eq!(names, ["drive.file_added", "drive.file_removed"], "{about:?}");

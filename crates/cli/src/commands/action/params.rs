@@ -57,15 +57,16 @@ fn as_text(name: &str) -> String {
     format!("a string is given with `{name}=…`; `:=` takes JSON such as 3, true or [\"a\"]")
 }
 
-/// If a param was given as a string but has another type, adds a hint that shows how to write it with `:=`.
-pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
-    if !failure.is(Code::InvalidParams) {
+/// If a param, or an input of a run, was given as a string but has another type, adds a hint that shows how to write it with `:=`.
+pub(in crate::commands) fn retyped(failure: Failure, words: &[String]) -> Failure {
+    let Some(problem) = failure.problem().filter(|problem| matches!(problem.code, Code::InvalidParams | Code::InputsInvalid)) else {
         return failure;
-    }
-    let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
+    };
+    let errors = problem.errors.iter().map(|error| (&error.pointer, &error.message));
+    let errors: Vec<_> = errors.chain(problem.mistakes.iter().map(|mistake| (&mistake.pointer, &mistake.message))).collect();
     // Only type errors count. A string that is too long or has the wrong format would not be fixed by `:=`.
     let is_of_another_type =
-        |name: &str| errors.iter().any(|error| error.pointer.strip_prefix('/') == Some(name) && error.message.contains("is not of type"));
+        |name: &str| errors.iter().any(|(pointer, message)| pointer.strip_prefix('/') == Some(name) && message.contains("is not of type"));
     let meant = words.iter().find_map(|word| {
         let (name, value) = word.split_once('=').filter(|(name, _)| is_of_another_type(name))?;
         let value = json::parse_strict(value.as_bytes()).ok().filter(|value| !value.is_string())?;
@@ -133,6 +134,11 @@ mod tests {
         ] {
             assert_eq!(retyped(refused(pointer, message), &words).hint.as_deref(), Some(hint));
         }
+        let mut problem = api::Problem::new(Code::InputsInvalid, "the inputs do not fit");
+        let (pointer, code, message) = ("/pin".to_owned(), "inputs_invalid".to_owned(), wrong_type.to_owned());
+        problem.mistakes = vec![api::automation::MistakeView { pointer, code, message, hint: None }];
+        let failure = Failure::of_problem(&problem, serde_json::to_value(&problem).unwrap());
+        assert_eq!(retyped(failure, &words).hint.as_deref(), Some("`pin=` gives a string; write `pin:=…`"));
     }
 
     #[test]

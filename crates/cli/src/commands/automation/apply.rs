@@ -1,6 +1,6 @@
 //! `countersign automation apply`: puts the definition of a file into force, as a new automation or as a new version.
 
-use super::{automation_named, file, mistakes};
+use super::{automation_named, draft, file, mistakes};
 use crate::client::Method;
 use crate::shared::*;
 use api::Page;
@@ -99,8 +99,7 @@ pub(super) async fn saved(answer: &Answer<SavedAutomationResponse>, client: &Cli
     mistakes::tell(warnings, Tone::Warn, terminal);
     if let Some(draft) = draft {
         let part = Answer { read: draft.clone(), raw: answer.raw["draft"].clone() };
-        resource::tell(&part, client, terminal).await?;
-        mistakes::tell(&draft.flags, Tone::Warn, terminal);
+        draft::tell(&part, client, terminal).await?;
         terminal.remark(Tone::Warn.paint("! it is a draft: a person has to save it within 24 hours"));
     }
     if let Some(automation) = automation {

@@ -57,7 +57,8 @@ impl Resource for DraftView {
         Field::both("made by", Column::Whole, |one, view| view.who(&one.made_by)),
         Field::both("made", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("expires", Column::Whole, |one, view| view.future(one.expires_at)),
-        Field::line("definition", |one, _| maybe(one.definition.as_ref().map(Value::to_string))),
+        // A person reads it below, indented.
+        Field::line("definition", |one, view| maybe(one.definition.as_ref().filter(|_| !view.is_for_people()).map(Value::to_string))),
     ];
 
     fn id(&self) -> &str {
@@ -74,8 +75,8 @@ impl Draft {
         match self {
             Self::List(paging) => drop(resource::list::<DraftView>(Asked::of(&paging), client, terminal).await?),
             Self::Show { draft } => {
-                let answer = resource::show::<DraftView>(&draft, client, terminal).await?;
-                mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
+                let answer = client.get::<DraftView>(&["automation-drafts", &draft], &[]).await?;
+                tell(&answer, client, terminal).await?;
             }
             Self::Save { draft, accept, signing } => {
                 let accept = read_through(&draft, accept, client, terminal).await?;
@@ -94,6 +95,19 @@ impl Draft {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Shows a draft with its definition, and what is worth checking about it.
+pub(super) async fn tell(answer: &Answer<DraftView>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    resource::tell_then(answer, |record| record, None, client, terminal).await?;
+    if let Some(definition) = answer.read.definition.as_ref().filter(|_| terminal.is_for_people()) {
+        terminal.document(definition)?;
+    }
+    mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
+    if let Some(next) = answer.read.next() {
+        terminal.next(next);
+    }
+    Ok(())
 }
 
 /// Shows each place whose flags were not accepted yet, and asks for it. Where nobody can be asked, the server says which are left.

@@ -2,10 +2,13 @@
 
 use super::apply::{name_of, of_name};
 use super::{automation_named, file, mistakes};
+use crate::commands::action::params;
 use crate::commands::runs::Inputs;
 use crate::shared::*;
 use api::automation::{DryRunRequest, PlanView, PlannedStepView};
 use clap::{Args, ValueHint};
+use countersign_core::Timestamp;
+use countersign_core::run::Phase;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -53,10 +56,11 @@ impl DryRun {
             (Some(definition), _) => of_name(&name_of(definition), space.as_deref(), client).await?,
             (None, automation) => Some(automation_named(automation.as_deref().unwrap_or_default(), client).await?),
         };
+        let typed = inputs.typed(&[]);
         let inputs = inputs.read(Vec::new(), terminal).await?;
         let request = DryRunRequest { automation, space, definition, inputs, run };
         let answer = client.question::<PlanView>(&["automations", "dry-run"], &request).await;
-        let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
+        let answer = answer.map_err(|failure| params::retyped(mistakes::refused(failure, terminal), &typed))?;
         let mut table = Table::new(COLUMNS, "no steps");
         answer.read.steps.iter().for_each(|step| table.row(row(step)));
         terminal.list(&answer.raw, &table)?;
@@ -65,7 +69,7 @@ impl DryRun {
                 terminal.note(Tone::Muted.paint(format!("what is not known yet is taken from {}", clean::line(run))));
             }
             for schedule in &answer.read.schedules {
-                let next: Vec<_> = schedule.next.iter().map(ToString::to_string).collect();
+                let next: Vec<_> = schedule.next.iter().map(|at| local(*at, &schedule.timezone)).collect();
                 let (trigger, words) = (clean::line(&schedule.trigger_id), clean::line(&schedule.schedule));
                 terminal.note(format!("{trigger} fires {words} ({}): {}", clean::line(&schedule.timezone), next.join(", ")));
             }
@@ -74,6 +78,12 @@ impl DryRun {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// The time as a clock in the time zone shows it, or in UTC if the zone is not known here.
+fn local(at: Timestamp, zone: &str) -> String {
+    let there = jiff::Timestamp::from_microsecond(at.as_micros()).and_then(|at| at.in_tz(zone));
+    there.map_or_else(|_| at.to_string(), |there| there.strftime("%a %Y-%m-%d %H:%M").to_string())
 }
 
 fn row(step: &PlannedStepView) -> [Cell; 7] {
@@ -89,5 +99,19 @@ fn row(step: &PlannedStepView) -> [Cell; 7] {
         (None, None) => Cell::text(format!("needs {}", step.needs.join(", "))).toned(Tone::Muted),
     };
     let why = Cell::text(step.tightened.join("; "));
-    [Cell::text(&step.step_id), Cell::text(&step.action), Cell::tier(step.tier), Cell::mode(step.mode), runs, why, params]
+    let name = Cell::text(&step.step_id);
+    let name = if step.phase == Phase::OnFailure { name.and(" (on_failure)") } else { name };
+    [name, Cell::text(&step.action), Cell::tier(step.tier), Cell::mode(step.mode), runs, why, params]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_firing_is_told_by_the_clock_of_its_time_zone() {
+        let at = Timestamp::from_micros(1_763_164_800_000_000);
+        assert_eq!(local(at, "Africa/Kigali"), "Sat 2025-11-15 02:00");
+        assert_eq!(local(at, "Nowhere/At all"), at.to_string());
+    }
 }

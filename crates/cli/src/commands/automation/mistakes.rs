@@ -3,19 +3,24 @@
 use crate::shared::*;
 use api::automation::MistakeView;
 
-/// Writes each as a line for people. Programs have them in the document.
+/// Writes each as a line for people, a warning with its mark. Programs have them in the document.
 pub(super) fn tell(mistakes: &[MistakeView], tone: Tone, terminal: &mut Terminal) {
     if terminal.is_document() {
         return;
     }
+    let mark = if tone == Tone::Warn { "! " } else { "" };
     for mistake in mistakes {
-        terminal.note(tone.paint(line(mistake)));
+        terminal.note(tone.paint(format!("{mark}{}", line(mistake))));
     }
 }
 
 fn line(mistake: &MistakeView) -> String {
     let MistakeView { pointer, code, message, hint } = mistake;
-    let place = if pointer.is_empty() { "the definition" } else { pointer };
+    let place = match pointer.as_str() {
+        "" if code == "inputs_invalid" => "the inputs",
+        "" => "the definition",
+        pointer => pointer,
+    };
     let hint = hint.as_ref().map(|hint| format!("; {}", clean::line(hint))).unwrap_or_default();
     format!("{} {}: {}{hint}", clean::line(place), clean::line(code), clean::line(message))
 }
@@ -45,5 +50,7 @@ mod tests {
         };
         assert_eq!(line(&mistake("/triggers/0", Some("write 0 to 59"))), "/triggers/0 cron_invalid: there is no minute 61; write 0 to 59");
         assert_eq!(line(&mistake("", None)), "the definition cron_invalid: there is no minute 61");
+        let of_inputs = MistakeView { code: "inputs_invalid".to_owned(), ..mistake("", None) };
+        assert_eq!(line(&of_inputs), "the inputs inputs_invalid: there is no minute 61");
     }
 }

@@ -1,12 +1,13 @@
 //! `countersign run logs`: what happened in a run, one line each, in the order in which it happened.
 
-use super::LOOK_EVERY;
+use super::{LOOK_EVERY, answered_with, asked_of_a_person};
+use crate::commands::outcome;
 use crate::shared::*;
 use api::Page;
 use api::invocation::{InvocationView, ProgressEvent};
 use api::run::{RunView, StepView};
 use clap::Args;
-use countersign_core::run::StepStatus;
+use countersign_core::run::{RunStatus, StepStatus};
 use countersign_core::{Status, Timestamp};
 use serde::{Deserialize as _, Serialize};
 
@@ -38,12 +39,22 @@ struct Line {
 
 impl Logs {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let (mut told, mut printed) = (0, (String::new(), 0));
+        let (mut told, mut asked_for, mut printed) = (0, None, (String::new(), 0));
         loop {
             let run = client.get::<RunView>(&["runs", &self.run], &[]).await?.read;
-            let lines = lines(&run);
+            let cancelled_by = match run.cancelled_by.as_ref().filter(|_| run.status == RunStatus::Cancelled) {
+                Some(by) => Some(Names::load(client, terminal).await.name(by)),
+                None => None,
+            };
+            let lines = lines(&run, cancelled_by.as_deref());
             lines.iter().skip(told).try_for_each(|line| self.tell(line, terminal))?;
             told = lines.len();
+            let invocation = asked_of_a_person(&run).cloned();
+            if let Some(invocation) = invocation.as_ref().filter(|_| invocation != asked_for) {
+                let line = waits(&run, invocation, client, terminal).await;
+                self.tell(&line, terminal)?;
+            }
+            asked_for = invocation;
             if !self.follow || run.status.is_final() {
                 return Ok(Exit::Ok);
             }
@@ -95,19 +106,29 @@ impl Logs {
 }
 
 /// The step of a call, which its reason begins with: step `deliver` of the automation `Daily digest`.
-fn step_of(reason: &str) -> Option<&str> {
+pub(super) fn step_of(reason: &str) -> Option<&str> {
     Some(reason.strip_prefix("step `")?.split_once('`')?.0)
 }
 
+/// That the run waits for a person, and the command to answer with. It is told while that is so: the wait leaves no line once it is over.
+async fn waits(run: &RunView, invocation: &str, client: &Client, terminal: &Terminal) -> Line {
+    // Whoever may read a run may not always read its calls.
+    let call = outcome::get(invocation, client).await.ok().map(|(call, _)| call);
+    let at = call.as_ref().map_or_else(|| terminal.now(), |call| call.created_at);
+    let step_id = call.as_ref().and_then(|call| call.reason.as_deref()).and_then(step_of).map(str::to_owned);
+    Line { at, step_id, text: format!("waits for a person: {}", answered_with(run, invocation)) }
+}
+
 /// What happened so far. Later looks at the same run only add lines.
-fn lines(run: &RunView) -> Vec<Line> {
+fn lines(run: &RunView, cancelled_by: Option<&str>) -> Vec<Line> {
     let of_run = |at: Timestamp, text: String| Line { at, step_id: None, text };
     let trigger = run.trigger_id.as_deref().unwrap_or(run.trigger_type.as_str());
     let mut lines = vec![of_run(run.created_at, format!("asked for by {trigger}"))];
     lines.extend(run.started_at.map(|at| of_run(at, format!("started, version {}", run.version))));
     lines.extend(run.steps.iter().flat_map(of_step));
     let why = run.error.as_ref().map(|error| format!(": {}: {}", error.code, error.message)).unwrap_or_default();
-    lines.extend(run.ended_at.map(|at| of_run(at, format!("{}{why}", run.status))));
+    let by = cancelled_by.map(|by| format!(" by {by}")).unwrap_or_default();
+    lines.extend(run.ended_at.map(|at| of_run(at, format!("{}{by}{why}", run.status))));
     lines
 }
 
