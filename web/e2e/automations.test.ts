@@ -199,7 +199,7 @@ test('a webhook gets a new token, and its old one ends', async () => {
   }
   const page = await visit(server, { path: `/automations/${made.automation?.id}` })
   await page.getByRole('button', { name: 'New token for hook' }).click()
-  await page.getByLabel(/^Take the old one/).uncheck()
+  await page.getByLabel(/Take the old one/).uncheck()
   await page.getByRole('button', { name: 'Make it' }).click()
   const token = await page
     .getByRole('dialog', { name: 'The new token of hook' })

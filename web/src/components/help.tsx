@@ -1,6 +1,6 @@
-import { Dialog } from './dialog'
+import { Dialog, DialogFoot } from './dialog'
 import { PLACES } from './shell'
-import { Kbd } from './ui'
+import { Button, Kbd } from './ui'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['J / K', 'next, previous'],
@@ -30,6 +30,9 @@ export function Help({ onClose }: { onClose: () => void }) {
           </div>
         ))}
       </dl>
+      <DialogFoot>
+        <Button onClick={onClose}>Close</Button>
+      </DialogFoot>
     </Dialog>
   )
 }

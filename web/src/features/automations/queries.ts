@@ -25,7 +25,7 @@ export const draftsQuery = queryOptions({
 
 export const draftQuery = (draft: string) =>
   queryOptions({
-    queryKey: ['automations', 'draft', draft],
+    queryKey: ['automation-draft', draft],
     queryFn: () => body(api.GET('/api/v1/automation-drafts/{draft}', { params: { path: { draft } } })),
     retry: false,
   })
