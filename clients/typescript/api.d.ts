@@ -6212,7 +6212,7 @@ export interface components {
              *     with the version that is saved now.
              */
             from_step?: string | null;
-            /** @description Other inputs than those of the run. */
+            /** @description Other inputs than those of the run. With `from_step` they must be the same: what came before the step came from them. */
             inputs?: unknown;
         };
         /** @description Where a group goes on. */
