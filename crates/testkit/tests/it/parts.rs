@@ -120,7 +120,7 @@ const CLI: Crate = Crate {
         ("hints", &["style"]),
         ("exit", &["hints", "style"]),
         ("context", &["exit"]),
-        ("client", &["context", "exit"]),
+        ("client", &["context", "exit", "hints"]),
         ("output", &["exit", "style", "world"]),
         ("flags", &["client", "output"]),
         ("setting", &["client", "context", "exit", "flags", "output", "style"]),
