@@ -71,8 +71,8 @@ mod trace;
 mod users;
 mod web;
 
-pub(crate) use listener::{reachable, serve_health};
 pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
+pub(crate) use listener::{reachable, serve_health};
 
 use crate::App;
 use axum::Router;
