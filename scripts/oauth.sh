@@ -23,10 +23,12 @@ main() {
     sign_in
     log_in
     is_let_in
-    # The token ends one second after it was given, as far as this server is concerned.
+    # The token ends one second after it was given, as far as this server is concerned. On a busy machine it may have ended before.
+    local before
+    before=$(curl -sS "$issuer/renewals")
     sleep 2
     is_let_in
-    [ "$(curl -sS "$issuer/renewals")" = 1 ] || fail "the token was not renewed once: $(curl -sS "$issuer/renewals")"
+    [ "$(curl -sS "$issuer/renewals")" -gt "$before" ] || fail "the token was not renewed: $(curl -sS "$issuer/renewals")"
     curl -sS -X POST "$issuer/end" >/dev/null
     sleep 2
     ! "$binary" connection test linear >"$run/log" 2>&1 || fail "a login that was ended is still taken"
