@@ -1,26 +1,27 @@
 //! Saved automations, their versions and their triggers. The text of each version is archived under its digest, as other definitions are, and
 //! the audit log names that digest: what an automation does cannot be changed without a person's entry in the log.
+//! `save` and `change` have what a person does, `hooks` the tokens of webhooks, `ticks` how schedules go forward.
+
+mod save;
+mod change;
+mod hooks;
+mod ticks;
 
 use crate::db::{Columns, Row, Tx, Val, all, only, vals};
-use crate::definitions::archive_in;
-use crate::events::tell;
-use crate::firings::{SkippedRow, insert_skipped};
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
-use crate::tokens::draw_token;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Trigger, TriggerType};
-use countersign_core::limits::{AUTOMATIONS_MAX, HOOK_TOKEN_OVERLAP_SECONDS, TICK_MISSED_SECONDS};
+use countersign_core::limits::TICK_MISSED_SECONDS;
 use countersign_core::ports::Automations;
-use countersign_core::ports::automations::{EventTrigger, Mended, PassedTicks, SkippedTicks};
-use countersign_core::ports::definitions::ArchivedDefinition;
-use countersign_core::{AutomationId, Digest, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::ports::automations::{EventTrigger, PassedTicks, SkippedTicks};
+use countersign_core::{AutomationId, Digest, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId};
 use receipt::body::RuleChange;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use subtle::ConstantTimeEq as _;
+use ticks::pass_in;
 
 macro_rules! select_automation {
     () => {
@@ -34,6 +35,7 @@ macro_rules! trigger_columns {
          token_hash"
     };
 }
+use trigger_columns;
 
 /// A definition that a person saves.
 #[derive(Clone, Debug)]
@@ -193,148 +195,6 @@ impl Automations for Store {
 }
 
 impl Store {
-    /// Saves a definition for a person.
-    pub async fn save_automation(&self, org: &OrgId, save: SaveAutomation, by: &UserId) -> Result<Saved, Error> {
-        let (store, org, by) = (self.clone(), org.clone(), by.clone());
-        self.db.write(org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, &org, save, by).await })).await
-    }
-
-    /// Says whether an automation fires. `schedules` has how its schedules go on, by the id of their trigger, if it is active again. `None` if
-    /// there is no such automation.
-    pub async fn set_automation_status(
-        &self,
-        org: &OrgId,
-        automation: &AutomationId,
-        status: AutomationStatus,
-        schedules: Vec<(String, FromNow)>,
-        by: &UserId,
-    ) -> Result<Option<Automation>, Error> {
-        let (store, org, automation, by) = (self.clone(), org.clone(), automation.clone(), by.clone());
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let Some(before) = find_in(tx, &org, &automation).await? else {
-                        return Ok(None);
-                    };
-                    if before.status == status {
-                        return Ok(Some(before));
-                    }
-                    let sql = "UPDATE automations SET status = $1, changed_at = $2 WHERE org_id = $3 AND id = $4";
-                    tx.exec(sql, &vals![status.as_str(), tx.now(), org.as_str(), automation.as_str()]).await?;
-                    for (trigger, from_now) in schedules {
-                        go_on(&store, tx, &org, &automation, &trigger, from_now).await?;
-                    }
-                    let automation = Automation { status, changed_at: tx.now(), ..before };
-                    record(&store, tx, &automation, &by, event_of(status)).await?;
-                    Ok(Some(automation))
-                })
-            })
-            .await
-    }
-
-    /// Enables or disables a trigger. `None` if there is none.
-    pub async fn change_trigger(
-        &self,
-        org: &OrgId,
-        automation: &AutomationId,
-        trigger: &str,
-        change: TriggerChange,
-        by: &UserId,
-    ) -> Result<Option<Trigger>, Error> {
-        let (store, owned, by) = (self.clone(), (org.clone(), automation.clone(), trigger.to_owned()), by.clone());
-        let changed = self
-            .db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let (org, automation, trigger) = owned;
-                    let Some(saved) = find_in(tx, &org, &automation).await? else { return Ok(0) };
-                    let (is_enabled, now) = (change != TriggerChange::Disable, tx.now());
-                    let sql = "UPDATE triggers SET enabled = $1, disabled_why = NULL, crowded_since = NULL, enabled_at = $2
-                               WHERE org_id = $3 AND automation_id = $4 AND id = $5";
-                    let params = vals![i64::from(is_enabled), now, org.as_str(), automation.as_str(), trigger.as_str()];
-                    let changed = tx.exec(sql, &params).await?;
-                    if let (1, TriggerChange::Enable(from_now)) = (changed, change) {
-                        go_on(&store, tx, &org, &automation, &trigger, from_now).await?;
-                    }
-                    if changed == 1 {
-                        let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
-                        tx.exec(sql, &vals![now, org.as_str(), automation.as_str()]).await?;
-                        record(&store, tx, &saved, &by, "automation.trigger_changed").await?;
-                    }
-                    Ok(changed)
-                })
-            })
-            .await?;
-        if changed == 0 { Ok(None) } else { self.find_trigger(org, automation, trigger).await }
-    }
-
-    /// Gives a webhook a new token. The old one is taken for another day if `keep_old`. `None` if there is no such webhook.
-    pub async fn rotate_hook_token(
-        &self,
-        org: &OrgId,
-        automation: &AutomationId,
-        trigger: &str,
-        keep_old: bool,
-        by: &UserId,
-    ) -> Result<Option<Secret<String>>, Error> {
-        let (store, owned, by) = (self.clone(), (org.clone(), automation.clone(), trigger.to_owned()), by.clone());
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let (org, automation, trigger) = owned;
-                    let Some(saved) = find_in(tx, &org, &automation).await? else { return Ok(None) };
-                    let text = draw_token(&*store.random, "hook");
-                    let until = keep_old.then(|| tx.now().plus_seconds(HOOK_TOKEN_OVERLAP_SECONDS));
-                    let sql = "UPDATE triggers SET old_token_hash = CASE WHEN $1 = 1 THEN token_hash ELSE NULL END, old_token_until = $2,
-                               token_hash = $3 WHERE org_id = $4 AND automation_id = $5 AND id = $6 AND kind = 'webhook'";
-                    let hash = hash_of(&store, text.expose());
-                    let params = vals![i64::from(keep_old), until, hash, org.as_str(), automation.as_str(), trigger.as_str()];
-                    if tx.exec(sql, &params).await? == 0 {
-                        return Ok(None);
-                    }
-                    record(&store, tx, &saved, &by, "automation.token_rotated").await?;
-                    Ok(Some(text))
-                })
-            })
-            .await
-    }
-
-    /// The webhook of this automation that takes this token, in whichever org it is: the automation's id is all that its caller has besides.
-    pub async fn find_hook(&self, automation: &AutomationId, token: &str) -> Result<Option<Trigger>, Error> {
-        let sql = concat!(
-            "/* every org: a caller of a webhook has a token of one automation */ SELECT ",
-            trigger_columns!(),
-            ", old_token_hash, old_token_until FROM triggers WHERE automation_id = $1 AND kind = 'webhook'"
-        );
-        let (hash, now) = (hash_of(self, token), self.db.now().await?);
-        let is_same = |stored: Option<&String>| stored.is_some_and(|stored| bool::from(stored.as_bytes().ct_eq(hash.as_bytes())));
-        let mut found = None;
-        // Every row is compared, so that the time it takes tells nothing.
-        for row in self.db.read(sql, &vals![automation.as_str()]).await? {
-            let mut columns = Columns::of(row);
-            let (trigger, token) = read_trigger_and_token(&mut columns)?;
-            let (old, until) = (columns.text_or_null()?, columns.time_or_null()?);
-            if is_same(token.as_ref()) | (is_same(old.as_ref()) & until.is_some_and(|until| until > now)) {
-                found = Some(trigger);
-            }
-        }
-        Ok(found)
-    }
-
-    /// The signed webhooks of this automation, in whichever org it is, with the names of the secrets that sign them.
-    pub async fn list_signed_hooks(&self, automation: &AutomationId) -> Result<Vec<(Trigger, String)>, Error> {
-        let sql = concat!(
-            "/* every org: a caller of a webhook signs for one automation */ SELECT ",
-            trigger_columns!(),
-            ", signed_by FROM triggers WHERE automation_id = $1 AND kind = 'webhook' AND signed_by IS NOT NULL"
-        );
-        all(self.db.read(sql, &vals![automation.as_str()]).await?, |row| {
-            let mut columns = Columns::of(row);
-            let (trigger, _) = read_trigger_and_token(&mut columns)?;
-            Ok((trigger, columns.text()?))
-        })
-    }
-
     pub async fn find_automation_by_name(&self, org: &OrgId, space: &SpaceId, name: &str) -> Result<Option<Automation>, Error> {
         let sql = concat!(select_automation!(), " AND space_id = $2 AND name = $3 AND status <> 'archived'");
         only(self.db.read(sql, &vals![org.as_str(), space.as_str(), name]).await?, read_automation)
@@ -372,210 +232,6 @@ impl Store {
     }
 }
 
-async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, by: UserId) -> Result<Saved, Error> {
-    let before = match &save.automation {
-        Some(id) => match find_in(tx, org, id).await?.filter(|found| found.status != AutomationStatus::Archived) {
-            Some(found) => Some(found),
-            None => return Ok(Saved::Unknown),
-        },
-        None => None,
-    };
-    let named = "SELECT id FROM automations WHERE org_id = $1 AND space_id = $2 AND name = $3 AND status <> 'archived' AND id <> $4";
-    let own = before.as_ref().map_or("", |before| before.id.as_str());
-    let other =
-        only(tx.query(named, &vals![org.as_str(), save.space.as_str(), save.name.as_str(), own]).await?, |row| Columns::of(row).id())?;
-    if let Some(other) = other {
-        return Ok(Saved::NameTaken(other));
-    }
-    let definition = digest_of(&save.definition);
-    let now = tx.now();
-    let automation = match before {
-        Some(before) if save.expected.is_some_and(|expected| expected != before.definition) => return Ok(Saved::Changed(before)),
-        Some(before) if before.definition == definition => {
-            // Which secret signs a webhook is not in the definition.
-            let automation = if sign_by(tx, &before, &save.triggers).await? {
-                let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
-                tx.exec(sql, &vals![now, org.as_str(), before.id.as_str()]).await?;
-                record(store, tx, &before, &by, "automation.saved").await?;
-                Automation { changed_at: now, ..before }
-            } else {
-                before
-            };
-            return Ok(Saved::Done { automation, tokens: Vec::new(), is_new_version: false });
-        }
-        Some(before) => {
-            // It acts for whoever saved what it does now: nobody writes down what is done in the name of another.
-            let (version, creator) = (before.version + 1, by.clone());
-            let automation = Automation { name: save.name, version, definition, creator, changed_at: now, ..before };
-            let sql = "UPDATE automations SET name = $1, version = $2, definition = $3, creator_id = $4, changed_at = $5
-                       WHERE org_id = $6 AND id = $7";
-            let params = vals![
-                automation.name.as_str(),
-                i64::from(automation.version),
-                definition.to_string(),
-                automation.creator.as_str(),
-                now,
-                org.as_str(),
-                automation.id.as_str()
-            ];
-            tx.exec(sql, &params).await?;
-            automation
-        }
-        None => {
-            let live = "SELECT count(*) FROM automations WHERE org_id = $1 AND status <> 'archived'";
-            if crate::db::count(tx.query(live, &vals![org.as_str()]).await?)? >= AUTOMATIONS_MAX {
-                return Ok(Saved::TooMany);
-            }
-            let automation = Automation {
-                id: AutomationId::new(now, random_bytes(&*store.random)),
-                org: org.clone(),
-                space: save.space,
-                name: save.name,
-                status: AutomationStatus::Active,
-                version: 1,
-                definition,
-                creator: by.clone(),
-                created_at: now,
-                changed_at: now,
-            };
-            let sql =
-                "INSERT INTO automations (org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at)
-                       VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)";
-            let params = vals![
-                org.as_str(),
-                automation.id.as_str(),
-                automation.space.as_str(),
-                automation.name.as_str(),
-                automation.status.as_str(),
-                definition.to_string(),
-                automation.creator.as_str(),
-                now
-            ];
-            tx.exec(sql, &params).await?;
-            automation
-        }
-    };
-    archive_in(tx, org, ArchivedDefinition { digest: definition, body: save.definition }).await?;
-    let sql =
-        "INSERT INTO automation_versions (org_id, automation_id, version, definition, saved_by, saved_at) VALUES ($1, $2, $3, $4, $5, $6)";
-    let version = i64::from(automation.version);
-    tx.exec(sql, &vals![org.as_str(), automation.id.as_str(), version, definition.to_string(), by.as_str(), now]).await?;
-    let tokens = save_triggers(store, tx, &automation, save.triggers).await?;
-    record(store, tx, &automation, &by, "automation.saved").await?;
-    Ok(Saved::Done { automation, tokens, is_new_version: true })
-}
-
-/// Has the webhooks of a definition that stays as it is signed by these secrets. Returns whether one of them is another than before.
-async fn sign_by(tx: &mut Tx, automation: &Automation, triggers: &[SavedTrigger]) -> Result<bool, Error> {
-    let mut has_changed = false;
-    for SavedTrigger { id: trigger, signed_by, .. } in triggers {
-        let sql = "UPDATE triggers SET signed_by = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4 AND signed_by <> $1";
-        if let Some(secret) = signed_by {
-            let params = vals![secret.as_str(), automation.org.as_str(), automation.id.as_str(), trigger.as_str()];
-            has_changed |= tx.exec(sql, &params).await? > 0;
-        }
-    }
-    Ok(has_changed)
-}
-
-/// Makes the stored triggers those of the definition. A trigger whose id and type stay keeps its token, its state and its history. Returns the
-/// tokens of new webhooks.
-async fn save_triggers(
-    store: &Store,
-    tx: &mut Tx,
-    automation: &Automation,
-    triggers: Vec<SavedTrigger>,
-) -> Result<Vec<(String, Secret<String>)>, Error> {
-    let (org, id) = (&automation.org, &automation.id);
-    let sql = "SELECT id, kind FROM triggers WHERE org_id = $1 AND automation_id = $2";
-    let stored = all(tx.query(sql, &vals![org.as_str(), id.as_str()]).await?, |row| {
-        let mut columns = Columns::of(row);
-        Ok((columns.text()?, columns.parsed(TriggerType::parse)?))
-    })?;
-    for (trigger, kind) in &stored {
-        if !triggers.iter().any(|saved| saved.id == *trigger && saved.kind == *kind) {
-            let params = vals![org.as_str(), id.as_str(), trigger.as_str()];
-            tx.exec("DELETE FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3", &params).await?;
-            tx.exec("DELETE FROM gatherings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3", &params).await?;
-        }
-    }
-    let mut tokens = Vec::new();
-    for SavedTrigger { id: trigger, kind, next_due_at, signed_by } in triggers {
-        if stored.contains(&(trigger.clone(), kind)) {
-            let sql = "UPDATE triggers SET signed_by = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
-            tx.exec(sql, &vals![signed_by.as_deref(), org.as_str(), id.as_str(), trigger.as_str()]).await?;
-            start_from_now(tx, org, id, &trigger, next_due_at).await?;
-            continue;
-        }
-        let token = (kind == TriggerType::Webhook && signed_by.is_none()).then(|| draw_token(&*store.random, "hook"));
-        let hash = token.as_ref().map(|token| hash_of(store, token.expose()));
-        let high_water = (kind == TriggerType::Schedule).then(|| tx.now());
-        let sql =
-            "INSERT INTO triggers (org_id, automation_id, id, kind, enabled, enabled_at, next_due_at, high_water, token_hash, signed_by)
-                   VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)";
-        let params = vals![
-            org.as_str(),
-            id.as_str(),
-            trigger.as_str(),
-            kind.as_str(),
-            tx.now(),
-            next_due_at,
-            high_water,
-            hash,
-            signed_by.as_deref()
-        ];
-        tx.exec(sql, &params).await?;
-        tokens.extend(token.map(|token| (trigger, token)));
-    }
-    Ok(tokens)
-}
-
-/// A schedule that was edited or enabled starts from now: what it missed before is not caught up.
-async fn start_from_now(
-    tx: &mut Tx,
-    org: &OrgId,
-    automation: &AutomationId,
-    trigger: &str,
-    next_due_at: Option<Timestamp>,
-) -> Result<(), Error> {
-    let sql = "UPDATE triggers SET next_due_at = $1, high_water = CASE WHEN high_water > $2 THEN high_water ELSE $2 END
-               WHERE org_id = $3 AND automation_id = $4 AND id = $5 AND kind = 'schedule'";
-    tx.exec(sql, &vals![next_due_at, tx.now(), org.as_str(), automation.as_str(), trigger]).await.map(|_| ())
-}
-
-async fn go_on(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId, trigger: &str, from_now: FromNow) -> Result<(), Error> {
-    start_from_now(tx, org, automation, trigger, from_now.next_due_at).await?;
-    match from_now.left_out {
-        Some(ticks) => insert_skipped(store, tx, SkippedRow { org, automation, trigger, ticks }).await,
-        None => Ok(()),
-    }
-}
-
-async fn pass_in(store: &Store, tx: &mut Tx, passed: PassedTicks) -> Result<bool, Error> {
-    let PassedTicks { org, automation, trigger, from, high_water, next_due_at, skipped, mended } = passed;
-    let sql = "UPDATE triggers SET high_water = $1, next_due_at = $2 WHERE org_id = $3 AND automation_id = $4 AND id = $5
-               AND (high_water = $6 OR high_water IS NULL AND $6 IS NULL)";
-    let params = vals![high_water, next_due_at, org.as_str(), automation.as_str(), trigger.as_str(), from];
-    if tx.exec(sql, &params).await? == 0 {
-        return Ok(false);
-    }
-    for ticks in skipped {
-        insert_skipped(store, tx, SkippedRow { org: &org, automation: &automation, trigger: &trigger, ticks }).await?;
-    }
-    match mended {
-        Some(Mended::HighWater) => {
-            let body = json!({ "automation_id": automation, "trigger_id": trigger, "was": from, "is": high_water }).to_string();
-            tell(store, tx, &org, "automation.clock_corrected", automation.to_string(), body).await?;
-        }
-        Some(what @ Mended::NextDue) => {
-            let body = json!({ "automation_id": automation, "trigger_id": trigger, "what": what.as_str() }).to_string();
-            tell(store, tx, &org, "automation.mended", automation.to_string(), body).await?;
-        }
-        None => {}
-    }
-    Ok(true)
-}
-
 pub(crate) async fn find_in(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<Option<Automation>, Error> {
     let sql = concat!(select_automation!(), " AND id = $2");
     only(tx.query(sql, &vals![org.as_str(), automation.as_str()]).await?, read_automation)
@@ -586,18 +242,6 @@ async fn record(store: &Store, tx: &mut Tx, automation: &Automation, by: &UserId
     let change = RuleChange::AutomationSet { automation: id.clone(), version: *version, definition: *definition, status: *status };
     let told = RuleEvent { name: event, key: id.to_string() };
     rules::record(store, tx, &automation.org, Some(PrincipalId::User(by.clone())), change, told).await.map(|_| ())
-}
-
-const fn event_of(status: AutomationStatus) -> &'static str {
-    match status {
-        AutomationStatus::Active => "automation.resumed",
-        AutomationStatus::Paused => "automation.paused",
-        AutomationStatus::Archived => "automation.archived",
-    }
-}
-
-fn hash_of(store: &Store, token: &str) -> String {
-    Digest::new(store.keychain.token_hash(token)).to_string()
 }
 
 fn read_automation(row: Row) -> Result<Automation, Error> {
