@@ -9,7 +9,9 @@ use crate::notifications::notify_in;
 use crate::runs::{Slot, drop_oldest, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
-use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS};
+use countersign_core::limits::{
+    FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, FORGET_ROWS, FORGET_WRITES, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS,
+};
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
@@ -69,17 +71,35 @@ impl Store {
         page(self.db.read(sql, &params).await?, request.limit, read_firing, |firing| firing.id.to_string())
     }
 
-    /// Removes firings of long ago, and idempotency keys that have expired. Returns how many.
+    /// Removes firings of long ago, and idempotency keys that have expired, in writes of up to `FORGET_ROWS` of each, and up to `FORGET_WRITES`
+    /// of them. Returns how many.
     pub async fn forget_firings(&self, org: &OrgId) -> Result<u64, Error> {
+        let mut forgotten = 0;
+        for _ in 0..FORGET_WRITES {
+            let (firings, keys) = self.forget_some_firings(org).await?;
+            forgotten += firings + keys;
+            if firings.max(keys) < u64::from(FORGET_ROWS) {
+                break;
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Returns how many firings, and how many keys.
+    async fn forget_some_firings(&self, org: &OrgId) -> Result<(u64, u64), Error> {
         let org = org.clone();
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let now = tx.now();
-                    let sql = "DELETE FROM fire_keys WHERE org_id = $1 AND expires_at <= $2";
-                    let keys = tx.exec(sql, &vals![org.as_str(), now]).await?;
-                    let sql = "DELETE FROM firings WHERE org_id = $1 AND last_at < $2";
-                    Ok(keys + tx.exec(sql, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS)]).await?)
+                    let (now, most) = (tx.now(), i64::from(FORGET_ROWS));
+                    let sql =
+                        "DELETE FROM fire_keys WHERE org_id = $1 AND (automation_id, key) IN (SELECT automation_id, key FROM fire_keys
+                               WHERE org_id = $1 AND expires_at <= $2 ORDER BY automation_id, key LIMIT $3)";
+                    let keys = tx.exec(sql, &vals![org.as_str(), now, most]).await?;
+                    let sql = "DELETE FROM firings WHERE org_id = $1 AND id IN (SELECT id FROM firings
+                               WHERE org_id = $1 AND last_at < $2 ORDER BY id LIMIT $3)";
+                    let firings = tx.exec(sql, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS), most]).await?;
+                    Ok((firings, keys))
                 })
             })
             .await

@@ -1,26 +1,27 @@
 //! What an org does not want to keep goes, its audit log stays whole, and nobody else loses anything.
 
 use super::automations::{at, claimed, fired, firing, leased, saved, step};
-use crate::harness::{Kind, Tenant, World, everything, on_both_engines};
+use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::Automation;
 use countersign_core::invocation::{Claimed, DIGEST, Failure, NOT_KEPT};
 use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::ports::runs::{Occasion, ReserveBudget, Reserved, SavedRun, Then};
+use countersign_core::ports::runs::{Fired, Occasion, ReserveBudget, Reserved, SavedRun, Then};
 use countersign_core::ports::{Batches, EventFeed, Invocations, Runs, Sessions};
 use countersign_core::retention::Retention;
 use countersign_core::run::{Run, RunFailure, RunStatus, StepRecord, StepStatus};
 use countersign_core::session::Keeps;
 use countersign_core::{Amount, Batch, Call, Clock as _, Invocation, InvocationId, NotificationId, PrincipalId, Status};
 use serde_json::{Value, json};
-use store::{Forgotten, InvocationFilter, ReceiptFilter, RunFilter, SpaceChange, Store};
+use store::{FiringFilter, Forgotten, InvocationFilter, ReceiptFilter, RunFilter, SpaceChange, Store};
 
 on_both_engines!(
     old_calls_and_events_are_forgotten_and_the_log_still_verifies,
     events_go_after_a_week_where_nobody_said_otherwise,
     retention_is_signed_into_the_log,
     a_sweep_forgets_more_than_one_write_does,
+    firings_of_long_ago_and_expired_keys_are_forgotten_and_the_others_stay,
     what_belongs_to_old_calls_goes_with_them,
     a_space_that_keeps_digests_only_keeps_no_text_of_what_ended_an_hour_ago,
     no_text_of_a_space_that_keeps_digests_only_is_in_a_backup,
@@ -110,6 +111,32 @@ async fn a_sweep_forgets_more_than_one_write_does(kind: Kind) {
     world.home.tamper(&older).await;
     assert_eq!(store.forget_old(org).await, Ok(Forgotten { events: many, ..Forgotten::default() }));
     assert_eq!(store.oldest_event(org).await, Ok(1));
+}
+
+async fn firings_of_long_ago_and_expired_keys_are_forgotten_and_the_others_stay(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let new = || firing(&tenant, &automation, Occasion::Key { key: "once".into(), fingerprint: sha256("body") });
+    fired(store, new()).await;
+    // One write forgets neither all of these firings nor all of these keys, and of the keys even two do not.
+    let (org, id, firings, keys) = (&tenant.org, &automation.id, u64::from(FORGET_ROWS) + 1, u64::from(FORGET_ROWS) * 2 + 1);
+    let older = |many: u64| format!("WITH RECURSIVE older (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM older WHERE n < {many})");
+    let old_firings = format!(
+        "INSERT INTO firings (org_id, id, automation_id, outcome, reason, at, count, first_at, last_at) {}
+         SELECT '{org}', 'older_' || n, '{id}', 'started', 'on_time', 0, 1, 0, 0 FROM older",
+        older(firings)
+    );
+    let expired_keys = format!(
+        "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) {}
+         SELECT '{org}', '{id}', 'older ' || n, '', 'older_' || n, 0 FROM older",
+        older(keys)
+    );
+    world.home.tamper(&old_firings).await;
+    world.home.tamper(&expired_keys).await;
+    assert_eq!(store.forget_firings(org).await, Ok(firings + keys));
+    assert_eq!(store.list_firings(org, id, &FiringFilter::default(), &everything()).await.unwrap().items.len(), 1);
+    assert!(matches!(store.fire(new()).await, Ok(Fired::Earlier(_))), "its key is remembered");
 }
 
 /// Stands in every text that somebody wrote.
