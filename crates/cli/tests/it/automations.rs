@@ -247,7 +247,7 @@ fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
     stdout.read_to_string(&mut told).unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0), "{told}");
     let lines: Vec<_> = told.lines().map(|line| line.split_once("  ").unwrap().1).collect();
-    let expected = ["-  asked for by manual", "-  started, version 1", "look  calls files.list"];
+    let expected = ["-  asked for by a person or a program", "-  started, version 1", "look  calls files.list"];
     assert!(lines.starts_with(&expected) && lines.last() == Some(&"-  succeeded"), "{told}");
     let over: String = told.split_inclusive('\n').filter(|line| !line.contains(waits)).collect();
     assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, over, "the same without following, once nothing waits");

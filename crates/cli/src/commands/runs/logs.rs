@@ -122,7 +122,7 @@ async fn waits(run: &RunView, invocation: &str, client: &Client, terminal: &Term
 /// What happened so far. Later looks at the same run only add lines.
 fn lines(run: &RunView, cancelled_by: Option<&str>) -> Vec<Line> {
     let of_run = |at: Timestamp, text: String| Line { at, step_id: None, text };
-    let trigger = run.trigger_id.as_deref().unwrap_or(run.trigger_type.as_str());
+    let trigger = run.trigger_id.as_deref().unwrap_or("a person or a program");
     let mut lines = vec![of_run(run.created_at, format!("asked for by {trigger}"))];
     lines.extend(run.started_at.map(|at| of_run(at, format!("started, version {}", run.version))));
     lines.extend(run.steps.iter().flat_map(of_step));
