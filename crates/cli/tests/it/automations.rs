@@ -155,7 +155,13 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     let first = owner.run(&keyed).ok().json();
     assert_eq!(owner.run(&keyed).ok().json()["run_id"], first["run_id"]);
     owner.run(&["run", "watch", first["run_id"].as_str().unwrap()]).ok();
-    owner.run(&["run", "rerun", &run, "--from", "note", "--follow"]).ok();
+    let rerun = owner.run(&["run", "rerun", &run, "--from", "note", "--follow"]).ok();
+    assert!(rerun.stdout.contains("trigger\tmanual (rerun)\n") && rerun.stdout.contains(&format!("rerun of\t{run}\n")), "{rerun:?}");
+    let listed = owner.run(&["run", "list", "--automation", "Tidy"]).ok().stdout;
+    assert_eq!(listed.matches("\tmanual (rerun)\t").count(), 1, "{listed}");
+    let rerun = listed.split('\t').next().unwrap();
+    let logs = owner.run(&["run", "logs", rerun]).ok();
+    assert!(logs.stdout.contains(&format!("  -  asked for by a person or a program, a rerun of {run}\n")), "{logs:?}");
     assert_eq!(std::fs::read_to_string(server.workspace().join("note.txt")).unwrap(), "good morning");
     owner.run(&["run", "rerun", &run, "--from", "nope"]).exits(7);
     let edits = with_editor(&owner, "sed -i 's/morning/evening/' \"$2\"");
