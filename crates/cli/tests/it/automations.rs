@@ -324,6 +324,8 @@ fn what_is_published_about_definitions_is_printed() {
     owner.run(&["schema", "nonsense"]).exits(2);
     let sample = owner.run(&["event", "sample", "automation.run.failed"]).ok().json();
     assert_eq!(sample["status"], "failed", "{sample:#}");
+    let listed = owner.run(&["event", "sample"]).ok();
+    assert!(listed.stdout.lines().any(|line| line == "automation.archived\tAn automation was archived."), "{listed:?}");
     let unknown = owner.run(&["event", "sample", "automation.run.faild"]).exits(3);
     assert!(unknown.stderr.contains("automation.run.failed"), "{unknown:?}");
 }
