@@ -100,6 +100,9 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     assert_eq!(history["items"].as_array().unwrap().len(), 3);
     let exported = owner.run(&["automation", "export", "Tidy", "--version-number", "2"]).ok().json();
     assert_eq!(exported["goal"], "To be tidy");
+    let members = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(members(&exported), ["schema_version", "name", "goal", "inputs", "triggers", "plan", "execution", "metadata"]);
+    assert_eq!(members(&exported["plan"][0]), ["step_id", "action", "config", "on_interrupted"]);
     let named: Vec<_> = owner.run(&["automation", "list", "-o", "name"]).ok().stdout.lines().map(str::to_owned).collect();
     assert_eq!(named, [id]);
     let shown = owner.run(&["automation", "show", "Tidy"]).ok();
