@@ -387,6 +387,13 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     left.exits(8);
     accepting(&places).ok();
     assert_eq!(owner.run(&["automation", "draft", "list", "--json"]).ok().json()["items"], json!([]));
+    // Beside it another one needs another name.
+    let beside = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();
+    let named: Vec<_> = beside["flags"].as_array().unwrap().iter().map(|flag| flag["pointer"].as_str().unwrap()).collect();
+    let mut words = vec!["automation", "draft", "save", beside["id"].as_str().unwrap(), "--name", "Tidier"];
+    words.extend(named.iter().filter(|place| **place != "/name").flat_map(|place| ["--accept", *place]));
+    owner.run(&words).ok();
+    owner.run(&["automation", "show", "Tidier"]).ok();
     owner.run(&["automation", "archive", "Tidy", "--yes"]).ok();
     let imported = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();
     owner.run(&["automation", "draft", "drop", imported["id"].as_str().unwrap(), "--yes"]).ok();
