@@ -232,6 +232,9 @@ pub struct HookTokenView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveDraftRequest {
+    /// The name to save it under; its own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The places (JSON pointers) of the flags that whoever saves it has read, and stands for. All flags of the draft must be among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,

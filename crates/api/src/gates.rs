@@ -3,6 +3,7 @@
 use crate::invocation::{CallerContext, DecisionView, GateView, InvokeResponse, ProvenanceName};
 use crate::rules::ModeLine;
 use countersign_core::decision::Drift;
+use countersign_core::grant::NearMiss;
 use countersign_core::quarantine::{Holds, QuarantineState};
 use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -153,34 +154,6 @@ pub struct NearGrantView {
     pub missed: NearMiss,
     /// The same in words.
     pub because: String,
-}
-
-/// What keeps a grant from replacing an approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NearMiss {
-    /// The params do not meet its condition.
-    Params,
-    /// The call names no amount, or more than is left of its sum.
-    Sum,
-    /// The people who gave it could not approve this call.
-    Givers,
-    /// A policy does not accept who gave it.
-    Policy,
-    /// It was given for another definition.
-    Definition,
-    /// No grant replaces the approval of such a call.
-    Call,
-    UsedUp,
-    Expired,
-    /// It is for another space.
-    Space,
-    /// It is for another session or automation.
-    Scope,
-    /// Nobody has given it yet.
-    Requested,
-    Refused,
-    Revoked,
 }
 
 /// A person's consent to one purpose.

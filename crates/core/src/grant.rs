@@ -166,6 +166,34 @@ pub struct GrantedDefinition {
     pub textual: Digest,
 }
 
+/// What keeps a grant from replacing an approval. Ordered: what is nearest to fitting comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NearMiss {
+    /// The params do not meet its condition.
+    Params,
+    /// The call names no amount, or more than is left of its sum.
+    Sum,
+    /// The people who gave it could not approve this call.
+    Givers,
+    /// A policy does not accept who gave it.
+    Policy,
+    /// It was given for another definition.
+    Definition,
+    /// No grant replaces the approval of such a call.
+    Call,
+    UsedUp,
+    Expired,
+    /// It is for another space.
+    Space,
+    /// It is for another session or automation.
+    Scope,
+    /// Nobody has given it yet.
+    Requested,
+    Refused,
+    Revoked,
+}
+
 /// Where a grant is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

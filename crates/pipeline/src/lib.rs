@@ -44,4 +44,4 @@ pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
 pub use told::{may_read_entries, told_to};
-pub use walk::{Made, Missed, NearGrant, Ports, RewardWeights, Settings, count_conflict, is_truncated};
+pub use walk::{Made, NearGrant, Ports, RewardWeights, Settings, count_conflict, is_truncated};

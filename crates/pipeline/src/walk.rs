@@ -61,7 +61,7 @@ mod watch;
 pub use artifacts::Made;
 pub use conflict::count_conflict;
 pub use ground::{Ports, Settings};
-pub use near::{Missed, NearGrant};
+pub use near::NearGrant;
 pub use reward::RewardWeights;
 pub use truncate::is_truncated;
 

@@ -35,12 +35,13 @@ pub(crate) enum Event {
     },
     /// Print data that an event of one of our types could have
     #[command(before_help = "Examples:
+  countersign event sample                                      which types there are
   countersign event sample automation.run.failed
   countersign event sample document.added > document.json       to try a filter or a template on")]
     Sample {
-        /// Its type, such as invocation.succeeded
+        /// Its type, such as invocation.succeeded; all of them are listed when absent
         #[arg(value_name = "TYPE")]
-        name: String,
+        name: Option<String>,
     },
     /// Give a consumer group events once more
     #[command(before_help = "Examples:
@@ -150,7 +151,7 @@ impl Event {
                 resource::show::<StreamEvent>(&event, client, terminal).await?;
                 Ok(Exit::Ok)
             }
-            Self::Sample { name } => sample(&name, client, terminal).await,
+            Self::Sample { name } => sample(name.as_deref(), client, terminal).await,
             Self::Replay(replay) => replay.run(client, terminal).await,
             Self::Export(export) => export.run(client, terminal).await,
             Self::Import(import) => import.run(client, terminal).await,
@@ -160,12 +161,20 @@ impl Event {
     }
 }
 
-async fn sample(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let types = client.get::<Page<EventTypeView>>(&["event-types"], &[]).await?.read.items;
+async fn sample(name: Option<&str>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<Page<EventTypeView>>(&["event-types"], &[]).await?;
+    let types = &answer.read.items;
+    let Some(name) = name else {
+        let mut table = Table::new([Column::Whole("TYPE"), Column::Cut("ABOUT")], "no types");
+        types.iter().for_each(|one| table.row([Cell::text(&one.name), Cell::text(&one.about)]));
+        terminal.list(&answer.raw, &table)?;
+        return Ok(Exit::Ok);
+    };
     let Some(found) = types.iter().find(|one| one.name == name) else {
         let near = nearest(name, types.iter().map(|one| one.name.as_str()));
         let unknown = Failure::new(Exit::NotFound, format!("the server publishes no events of the type `{}`", clean::line(name)));
-        return Err(if near.is_empty() { unknown } else { unknown.hint(format!("did you mean {}?", near.join(" or "))) });
+        let list = "list them with `countersign event sample`";
+        return Err(unknown.hint(if near.is_empty() { list.to_owned() } else { format!("did you mean {}?", near.join(" or ")) }));
     };
     terminal.document(&found.sample)?;
     Ok(Exit::Ok)

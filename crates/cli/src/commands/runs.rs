@@ -133,7 +133,7 @@ impl Resource for RunView {
         Field::both("status", Column::Whole, |one, _| Some(waiting(one))),
         Field::both("automation", Column::Cut, |one, _| Some(Cell::shown(name(one), &one.automation_id))),
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
-        Field::both("trigger", Column::Whole, |one, _| text(one.trigger_id.as_deref().unwrap_or(one.trigger_type.as_str()))),
+        Field::both("trigger", Column::Whole, |one, _| Some(trigger(one))),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
         Field::line("cost", |one, _| one.cost_usd.as_ref().filter(|cost| *cost != "0").map(|cost| Cell::text(format!("${cost}")))),
@@ -170,6 +170,12 @@ impl Resource for RunView {
 
 fn name(run: &RunView) -> &str {
     run.automation_name.as_deref().unwrap_or(&run.automation_id)
+}
+
+/// What started it. A rerun has the type of the run that it repeats, so that alone would hide that somebody asked for it once more.
+fn trigger(run: &RunView) -> Cell {
+    let trigger = Cell::text(run.trigger_id.as_deref().unwrap_or(run.trigger_type.as_str()));
+    if run.rerun_of.is_some() { trigger.marked(" (rerun)") } else { trigger }
 }
 
 /// The status of a run, as its symbol and its word.

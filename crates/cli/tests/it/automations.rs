@@ -100,6 +100,9 @@ fn a_file_becomes_an_automation_and_the_next_one_a_version() {
     assert_eq!(history["items"].as_array().unwrap().len(), 3);
     let exported = owner.run(&["automation", "export", "Tidy", "--version-number", "2"]).ok().json();
     assert_eq!(exported["goal"], "To be tidy");
+    let members = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(members(&exported), ["schema_version", "name", "goal", "inputs", "triggers", "plan", "execution", "metadata"]);
+    assert_eq!(members(&exported["plan"][0]), ["step_id", "action", "config", "on_interrupted"]);
     let named: Vec<_> = owner.run(&["automation", "list", "-o", "name"]).ok().stdout.lines().map(str::to_owned).collect();
     assert_eq!(named, [id]);
     let shown = owner.run(&["automation", "show", "Tidy"]).ok();
@@ -155,7 +158,13 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     let first = owner.run(&keyed).ok().json();
     assert_eq!(owner.run(&keyed).ok().json()["run_id"], first["run_id"]);
     owner.run(&["run", "watch", first["run_id"].as_str().unwrap()]).ok();
-    owner.run(&["run", "rerun", &run, "--from", "note", "--follow"]).ok();
+    let rerun = owner.run(&["run", "rerun", &run, "--from", "note", "--follow"]).ok();
+    assert!(rerun.stdout.contains("trigger\tmanual (rerun)\n") && rerun.stdout.contains(&format!("rerun of\t{run}\n")), "{rerun:?}");
+    let listed = owner.run(&["run", "list", "--automation", "Tidy"]).ok().stdout;
+    assert_eq!(listed.matches("\tmanual (rerun)\t").count(), 1, "{listed}");
+    let rerun = listed.split('\t').next().unwrap();
+    let logs = owner.run(&["run", "logs", rerun]).ok();
+    assert!(logs.stdout.contains(&format!("  -  asked for by a person or a program, a rerun of {run}\n")), "{logs:?}");
     assert_eq!(std::fs::read_to_string(server.workspace().join("note.txt")).unwrap(), "good morning");
     owner.run(&["run", "rerun", &run, "--from", "nope"]).exits(7);
     let edits = with_editor(&owner, "sed -i 's/morning/evening/' \"$2\"");
@@ -247,7 +256,7 @@ fn the_logs_of_a_run_are_told_line_by_line_and_followed_to_its_end() {
     stdout.read_to_string(&mut told).unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0), "{told}");
     let lines: Vec<_> = told.lines().map(|line| line.split_once("  ").unwrap().1).collect();
-    let expected = ["-  asked for by manual", "-  started, version 1", "look  calls files.list"];
+    let expected = ["-  asked for by a person or a program", "-  started, version 1", "look  calls files.list"];
     assert!(lines.starts_with(&expected) && lines.last() == Some(&"-  succeeded"), "{told}");
     let over: String = told.split_inclusive('\n').filter(|line| !line.contains(waits)).collect();
     assert_eq!(owner.run(&["run", "logs", &run]).ok().stdout, over, "the same without following, once nothing waits");
@@ -318,6 +327,8 @@ fn what_is_published_about_definitions_is_printed() {
     owner.run(&["schema", "nonsense"]).exits(2);
     let sample = owner.run(&["event", "sample", "automation.run.failed"]).ok().json();
     assert_eq!(sample["status"], "failed", "{sample:#}");
+    let listed = owner.run(&["event", "sample"]).ok();
+    assert!(listed.stdout.lines().any(|line| line == "automation.archived\tAn automation was archived."), "{listed:?}");
     let unknown = owner.run(&["event", "sample", "automation.run.faild"]).exits(3);
     assert!(unknown.stderr.contains("automation.run.failed"), "{unknown:?}");
 }
@@ -376,6 +387,13 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     left.exits(8);
     accepting(&places).ok();
     assert_eq!(owner.run(&["automation", "draft", "list", "--json"]).ok().json()["items"], json!([]));
+    // Beside it another one needs another name.
+    let beside = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();
+    let named: Vec<_> = beside["flags"].as_array().unwrap().iter().map(|flag| flag["pointer"].as_str().unwrap()).collect();
+    let mut words = vec!["automation", "draft", "save", beside["id"].as_str().unwrap(), "--name", "Tidier"];
+    words.extend(named.iter().filter(|place| **place != "/name").flat_map(|place| ["--accept", *place]));
+    owner.run(&words).ok();
+    owner.run(&["automation", "show", "Tidier"]).ok();
     owner.run(&["automation", "archive", "Tidy", "--yes"]).ok();
     let imported = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();
     owner.run(&["automation", "draft", "drop", imported["id"].as_str().unwrap(), "--yes"]).ok();

@@ -5,44 +5,18 @@ use crate::error::Error;
 use crate::walk::gate::Gated;
 use crate::walk::grant::{is_of_this_definition, spends, stands_in};
 use crate::walk::ground::Walk;
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, NearMiss};
 use countersign_core::limits::NEAR_GRANTS_MAX;
 use countersign_core::{GrantId, Session, Timestamp, UserId};
 use serde_json::Value;
-
-/// The first thing that keeps a grant from replacing an approval. Ordered: what is nearest to fitting comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Missed {
-    /// The params do not meet its condition.
-    Params,
-    /// The call names no amount, or more than is left of its sum.
-    Sum,
-    /// The people who gave it could not approve this call.
-    Givers,
-    /// A policy does not accept who gave it.
-    Policy,
-    /// It was given for another definition.
-    Definition,
-    /// No grant replaces the approval of such a call.
-    Call,
-    UsedUp,
-    Expired,
-    /// It is for another space.
-    Space,
-    /// It is for another session or automation.
-    Scope,
-    /// Nobody has given it yet.
-    Requested,
-    Refused,
-    Revoked,
-}
 
 /// A grant that covers the action of a call and does not replace its approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearGrant {
     pub id: GrantId,
     pub covers: Covers,
-    pub missed: Missed,
+    /// The first thing that is in the way.
+    pub missed: NearMiss,
     /// The same in words.
     pub because: String,
 }
@@ -84,7 +58,7 @@ impl Walk {
         Ok(near)
     }
 
-    async fn missed(&self, grant: &Grant, call: &Compared<'_>) -> Result<Option<(Missed, String)>, Error> {
+    async fn missed(&self, grant: &Grant, call: &Compared<'_>) -> Result<Option<(NearMiss, String)>, Error> {
         let resolved = &call.gated.validated.resolved;
         let params = &resolved.admitted.request.call.params;
         let at_all = over(grant, call.now).or_else(|| elsewhere(grant, &resolved.admitted.session));
@@ -92,19 +66,19 @@ impl Walk {
             return Ok(at_all);
         }
         let missed = if !call.is_grantable {
-            (Missed::Call, "no grant replaces the approval of such a call".to_owned())
+            (NearMiss::Call, "no grant replaces the approval of such a call".to_owned())
         } else if !is_of_this_definition(grant, call.gated) {
-            (Missed::Definition, "the action had another definition when it was given".to_owned())
+            (NearMiss::Definition, "the action had another definition when it was given".to_owned())
         } else if !stands_in(grant, call.gated, call.approvers) {
-            (Missed::Givers, "the people who gave it are not enough to approve this call, or may not approve it".to_owned())
+            (NearMiss::Givers, "the people who gave it are not enough to approve this call, or may not approve it".to_owned())
         } else if spends(grant, params).is_err() {
-            (Missed::Sum, too_much(grant, params, call.has_params))
+            (NearMiss::Sum, too_much(grant, params, call.has_params))
         } else if !self.inner.conditions.are_met(grant, params).await {
             let why =
                 if call.has_params { "the params do not meet its condition" } else { "its condition is about params, and none are given" };
-            (Missed::Params, why.to_owned())
+            (NearMiss::Params, why.to_owned())
         } else if !self.answers(grant, call.gated).await? {
-            (Missed::Policy, "a policy does not accept who gave it".to_owned())
+            (NearMiss::Policy, "a policy does not accept who gave it".to_owned())
         } else {
             return Ok(None);
         };
@@ -113,36 +87,36 @@ impl Walk {
 }
 
 /// Why it allows nothing, whatever the call is.
-fn over(grant: &Grant, now: Timestamp) -> Option<(Missed, String)> {
+fn over(grant: &Grant, now: Timestamp) -> Option<(NearMiss, String)> {
     let is_late = grant.expires_at <= now;
     let used_up = grant.terms.calls_max.filter(|most| grant.used >= *most);
     match (grant.state, used_up) {
         // A grant that was used up and then revoked, by a drift for instance, was over before.
         (GrantState::Active | GrantState::Revoked, Some(most)) => {
-            Some((Missed::UsedUp, format!("its calls are used up: {} of {most}", grant.used)))
+            Some((NearMiss::UsedUp, format!("its calls are used up: {} of {most}", grant.used)))
         }
-        (GrantState::Revoked, None) => Some((Missed::Revoked, "it was revoked".to_owned())),
-        (GrantState::Refused, _) => Some((Missed::Refused, "a person refused it".to_owned())),
-        (GrantState::Expired, _) => Some((Missed::Expired, "it has expired".to_owned())),
+        (GrantState::Revoked, None) => Some((NearMiss::Revoked, "it was revoked".to_owned())),
+        (GrantState::Refused, _) => Some((NearMiss::Refused, "a person refused it".to_owned())),
+        (GrantState::Expired, _) => Some((NearMiss::Expired, "it has expired".to_owned())),
         // The sweep may be late.
-        (GrantState::Active, None) => is_late.then(|| (Missed::Expired, "it has expired".to_owned())),
-        (GrantState::Requested, _) if is_late => Some((Missed::Expired, "nobody answered the request for it in time".to_owned())),
-        (GrantState::Requested, _) => Some((Missed::Requested, "nobody has answered the request for it yet".to_owned())),
+        (GrantState::Active, None) => is_late.then(|| (NearMiss::Expired, "it has expired".to_owned())),
+        (GrantState::Requested, _) if is_late => Some((NearMiss::Expired, "nobody answered the request for it in time".to_owned())),
+        (GrantState::Requested, _) => Some((NearMiss::Requested, "nobody has answered the request for it yet".to_owned())),
     }
 }
 
 /// Whose calls, or calls where, it is for instead.
-fn elsewhere(grant: &Grant, session: &Session) -> Option<(Missed, String)> {
+fn elsewhere(grant: &Grant, session: &Session) -> Option<(NearMiss, String)> {
     let is_for_it = match &grant.terms.scope {
         GrantScope::Session(of) => *of == session.id,
         GrantScope::Automation(of) => session.automation.as_ref() == Some(of),
         GrantScope::Org => true,
     };
     if !is_for_it {
-        return Some((Missed::Scope, format!("it is for another {}", grant.terms.scope.kind())));
+        return Some((NearMiss::Scope, format!("it is for another {}", grant.terms.scope.kind())));
     }
     let is_elsewhere = grant.terms.space.as_ref().is_some_and(|space| *space != session.space);
-    is_elsewhere.then(|| (Missed::Space, "it is for another space".to_owned()))
+    is_elsewhere.then(|| (NearMiss::Space, "it is for another space".to_owned()))
 }
 
 fn too_much(grant: &Grant, params: &Value, has_params: bool) -> String {

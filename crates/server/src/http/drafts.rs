@@ -39,7 +39,7 @@ pub(super) async fn save(
     Path(draft): Path<String>,
     OrEmpty(body): OrEmpty<SaveDraftRequest>,
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
-    let (applied, warnings) = drafts::save(&app, &caller.principal, &draft, &body.accept, &body.signing_secrets).await?;
+    let (applied, warnings) = drafts::save(&app, &caller.principal, &draft, body).await?;
     told(&app, applied, warnings, StatusCode::OK).await
 }
 

@@ -6,7 +6,7 @@ use super::invocations::labels;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::grants;
-use api::gates::{ExplainRequest, ExplainResponse, NearGrantView, NearMiss, WouldName};
+use api::gates::{ExplainRequest, ExplainResponse, NearGrantView, WouldName};
 use api::invocation::{DecisionView, GateView};
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -14,7 +14,7 @@ use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Missed, NearGrant, Question, Would};
+use pipeline::{Explanation, NearGrant, Question, Would};
 use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
@@ -66,22 +66,7 @@ fn view(explanation: Explanation) -> ExplainResponse {
 }
 
 fn near(near: NearGrant) -> NearGrantView {
-    let missed = match near.missed {
-        Missed::Params => NearMiss::Params,
-        Missed::Sum => NearMiss::Sum,
-        Missed::Givers => NearMiss::Givers,
-        Missed::Policy => NearMiss::Policy,
-        Missed::Definition => NearMiss::Definition,
-        Missed::Call => NearMiss::Call,
-        Missed::UsedUp => NearMiss::UsedUp,
-        Missed::Expired => NearMiss::Expired,
-        Missed::Space => NearMiss::Space,
-        Missed::Scope => NearMiss::Scope,
-        Missed::Requested => NearMiss::Requested,
-        Missed::Refused => NearMiss::Refused,
-        Missed::Revoked => NearMiss::Revoked,
-    };
-    NearGrantView { grant_id: near.id.to_string(), covers: near.covers.to_string(), missed, because: near.because }
+    NearGrantView { grant_id: near.id.to_string(), covers: near.covers.to_string(), missed: near.missed, because: near.because }
 }
 
 pub(super) const fn would_name(would: Would) -> WouldName {

@@ -23,6 +23,7 @@ use countersign_core::ports::{Automations, Secrets};
 use countersign_core::run::{Phase, Run, RunStatus};
 use countersign_core::{AutomationId, Digest, Principal, Secret, Space, Timestamp};
 use rights::Right;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,10 +108,14 @@ pub(crate) fn must_stay(space: &Space, named: Option<&str>) -> Result<(), Error>
     if is_another { Err(Error::invalid(format!("the automation is in space `{}`, and stays there", space.name))) } else { Ok(()) }
 }
 
-/// The normalised definition of the version with this digest.
+/// The normalised definition of the version with this digest. It is stored in its canonical form, in the order of the alphabet; whoever reads it
+/// wants the order of the schema, which `Definition` has.
 pub(crate) async fn definition(app: &App, automation: &Automation, digest: Digest) -> Result<Arc<Value>, Error> {
     let found = app.store().find_automation_definition(&automation.org, digest).await?;
-    found.ok_or_else(|| Error::not_found("definition", &digest.to_string()))
+    let found = found.ok_or_else(|| Error::not_found("definition", &digest.to_string()))?;
+    // What an older server saved may lack a member that is written in today. Then it is shown as it is.
+    let ordered = Definition::deserialize(&*found).and_then(serde_json::to_value).ok().filter(|ordered| *ordered == *found);
+    Ok(ordered.map_or(found, Arc::new))
 }
 
 /// The definition of one of its versions; of the current one if none is named.

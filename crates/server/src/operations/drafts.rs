@@ -4,13 +4,13 @@ use super::automations::rights::{self, Right};
 use super::automations::{self, Applied, Checked, Proposed};
 use super::{Error, sight};
 use crate::App;
+use api::automation::SaveDraftRequest;
 use automation::Mistake;
 use countersign_core::automation::{Automation, Draft};
 use countersign_core::limits::DRAFTS_MAX;
 use countersign_core::ports::Automations;
 use countersign_core::{DraftId, Principal, Space};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use store::{Page, PageRequest};
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Draft>, Error> {
@@ -39,7 +39,8 @@ async fn name_taken(app: &App, space: &Space, name: &str) -> Result<Option<Mista
     let taken = app.store().find_automation_by_name(&space.org, &space.id, name).await?;
     Ok(taken.map(|_| {
         let mistake = Mistake::new("name_taken", format!("another automation of this space is called `{name}`, so this cannot be saved"));
-        let hint = "write another `name` and import it again, or make it a new version of that one with `countersign automation apply`";
+        let hint = "save it with another `name` (`countersign automation draft save --name`), or make it a new version of that one with \
+            `countersign automation apply`";
         mistake.hint(hint).under("/name")
     }))
 }
@@ -74,15 +75,13 @@ pub(super) async fn keep(
 }
 
 /// Saves a draft for a person, who has read its flags, and names the place of each. It is checked again, because a day may have passed.
-pub(crate) async fn save(
-    app: &App,
-    by: &Principal,
-    text: &str,
-    accept: &[String],
-    signing_secrets: &BTreeMap<String, String>,
-) -> Result<(Applied, Vec<Mistake>), Error> {
-    let (draft, space) = visible(app, by, text).await?;
+pub(crate) async fn save(app: &App, by: &Principal, text: &str, request: SaveDraftRequest) -> Result<(Applied, Vec<Mistake>), Error> {
+    let SaveDraftRequest { name, accept, signing_secrets } = request;
+    let (mut draft, space) = visible(app, by, text).await?;
     rights::must_save(app, by, &space).await?;
+    if let (Some(name), Some(members)) = (name, draft.definition.as_object_mut()) {
+        members.insert("name".to_owned(), Value::String(name));
+    }
     let saved = saved_before(app, &draft).await?;
     let Checked { read, facts, .. } = automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await?;
     let mut unread = automations::flags(&read.definition, &facts);
@@ -92,7 +91,7 @@ pub(crate) async fn save(
     }
     // Whoever made it has seen this version of the automation, and no later one.
     let expected = draft.replaces;
-    let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets, expected };
+    let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets: &signing_secrets, expected };
     let applied = automations::apply(app, by, &space, proposed).await?;
     // It is saved: a draft that cannot be removed now is gone tomorrow.
     if let Err(error) = app.store().drop_draft(&by.org, &draft.id).await {

@@ -693,6 +693,10 @@ async fn a_definition_travels_as_a_draft(kind: Kind) {
     assert_eq!(server.owner.get(&path).await.ok()["flags"], taken["flags"]);
     let places: Vec<_> = taken["flags"].as_array().unwrap().iter().map(|flag| flag["pointer"].clone()).collect();
     server.owner.post(&format!("{path}/save"), json!({ "accept": places })).await.problem(409, "name_taken");
+    let other = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await.ok();
+    let other = format!("/api/v1/automation-drafts/{}/save", other["id"].as_str().unwrap());
+    let renamed = server.owner.post(&other, json!({ "accept": places, "name": "Evening digest" })).await.ok();
+    assert_eq!(renamed["automation"]["name"], "Evening digest", "{renamed:#}");
     server.owner.post(&format!("/api/v1/automations/{id}/archive"), json!({})).await.ok();
     assert!(!server.owner.get(&path).await.ok()["flags"].to_string().contains("name_taken"));
     let draft = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await;

@@ -4,8 +4,9 @@ import { useId, useState } from 'react'
 import type { Schemas, Tier } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
 import { Copy, fieldClass } from '@/components/ui'
+import { spacesQuery } from '@/lib/spaces'
 import { type ChannelField, type ChannelForm, channelRequest, FIELDS, isLong, missing } from './model'
-import { addChannel, secretsQuery, spacesQuery } from './queries'
+import { addChannel, secretsQuery } from './queries'
 
 const KINDS: Record<Schemas['ChannelKind'], string> = { webhook: 'a signed webhook', slack: 'a message in Slack', email: 'mail' }
 const TIERS: readonly Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']

@@ -9,11 +9,12 @@ import { line } from '@/lib/clean'
 import { counted, span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { spacesQuery } from '@/lib/spaces'
 import { channelsQuery } from '@/lib/waiting'
 import { AddChannel } from './add-channel'
 import { DeadNotices } from './dead-notices'
 import { only, tells } from './model'
-import { type Channel, removeChannel, spacesQuery, testChannel } from './queries'
+import { type Channel, removeChannel, testChannel } from './queries'
 
 export function Channels({ chosen, onChoose }: { chosen: string | undefined; onChoose: (channel: string | undefined) => void }) {
   const client = useQueryClient()

@@ -8,8 +8,9 @@ import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { meQuery } from '@/lib/me'
+import { usersQuery } from '@/lib/users'
 import { MAY, ROLES } from './model'
-import { addUser, changeUser, disableUser, inviteUser, type Role, type User, usersQuery } from './queries'
+import { addUser, changeUser, disableUser, inviteUser, type Role, type User } from './queries'
 import { ShownOnce } from './shown-once'
 
 const BANDS: readonly Schemas['Band'][] = ['green', 'amber', 'red', 'black']
@@ -17,7 +18,8 @@ type Open = { kind: 'add' } | { kind: 'change' | 'invite' | 'disable'; user: Use
 
 export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => void }) {
   const client = useQueryClient()
-  const users = useQuery(usersQuery)
+  // Others look names up, which may be a minute old. Here the list itself is looked at.
+  const users = useQuery({ ...usersQuery, staleTime: 0 })
   const me = useQuery(meQuery).data
   const [open, setOpen] = useState<Open>()
   const [invited, setInvited] = useState<{ name: string; text: string }>()

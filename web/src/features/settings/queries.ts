@@ -13,10 +13,6 @@ export type Role = Schemas['Role']
 
 const query = (after: string | undefined) => ({ params: { query: { limit: 100, after } } })
 
-export const usersQuery = queryOptions({
-  queryKey: ['users'],
-  queryFn: () => everyPage(after => body(api.GET('/api/v1/users', query(after)))),
-})
 export const tokensQuery = queryOptions({
   queryKey: ['tokens'],
   queryFn: () => everyPage(after => body(api.GET('/api/v1/tokens', query(after)))),
@@ -25,11 +21,6 @@ export const tokensQuery = queryOptions({
 export const secretsQuery = queryOptions({
   queryKey: ['secret-names'],
   queryFn: async () => (await everyPage(after => body(api.GET('/api/v1/secrets', query(after))))).map(secret => secret.name),
-  retry: false,
-})
-export const spacesQuery = queryOptions({
-  queryKey: ['space-names'],
-  queryFn: async () => (await everyPage(after => body(api.GET('/api/v1/spaces', query(after))))).map(({ id, name }) => ({ id, name })),
   retry: false,
 })
 export const packagesQuery = queryOptions({

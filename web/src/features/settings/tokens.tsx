@@ -10,8 +10,9 @@ import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } f
 import { useNow } from '@/lib/clock'
 import { counted } from '@/lib/format'
 import { meQuery } from '@/lib/me'
+import { usersQuery } from '@/lib/users'
 import { endOf } from './model'
-import { addToken, revokeToken, type Token, tokensQuery, usersQuery } from './queries'
+import { addToken, revokeToken, type Token, tokensQuery } from './queries'
 import { ShownOnce } from './shown-once'
 
 /** What a service can be given; `approve` is for people only. */

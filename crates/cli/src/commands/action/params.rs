@@ -57,7 +57,8 @@ fn as_text(name: &str) -> String {
     format!("a string is given with `{name}=…`; `:=` takes JSON such as 3, true or [\"a\"]")
 }
 
-/// If a param, or an input of a run, was given as a string but has another type, adds a hint that shows how to write it with `:=`.
+/// If a param, or an input of a run, was given as a string but has another type, adds a hint that shows how to write it with `:=`; if it was
+/// given with `:=` but is a string, how to write it with `=`.
 pub(in crate::commands) fn retyped(failure: Failure, words: &[String]) -> Failure {
     let Some(problem) = failure.problem().filter(|problem| matches!(problem.code, Code::InvalidParams | Code::InputsInvalid)) else {
         return failure;
@@ -65,14 +66,20 @@ pub(in crate::commands) fn retyped(failure: Failure, words: &[String]) -> Failur
     let errors = problem.errors.iter().map(|error| (&error.pointer, &error.message));
     let errors: Vec<_> = errors.chain(problem.mistakes.iter().map(|mistake| (&mistake.pointer, &mistake.message))).collect();
     // Only type errors count. A string that is too long or has the wrong format would not be fixed by `:=`.
-    let is_of_another_type =
-        |name: &str| errors.iter().any(|(pointer, message)| pointer.strip_prefix('/') == Some(name) && message.contains("is not of type"));
+    let is_no = |wanted: &str, name: &str| {
+        let is_told = |message: &str| message.contains("is not of type") && message.contains(wanted);
+        errors.iter().any(|(pointer, message)| pointer.strip_prefix('/') == Some(name) && is_told(message))
+    };
     let meant = words.iter().find_map(|word| {
-        let (name, value) = word.split_once('=').filter(|(name, _)| is_of_another_type(name))?;
+        let (before, value) = word.split_once('=')?;
         let value = json::parse_strict(value.as_bytes()).ok().filter(|value| !value.is_string())?;
         // Numbers are not repeated in the hint: they may be secret, and a hint may end up in a log.
         let shown = if value.is_boolean() { value.to_string() } else { "…".to_owned() };
-        Some(format!("`{name}=` gives a string; write `{name}:={shown}`"))
+        match before.strip_suffix(':') {
+            Some(name) => is_no("\"string\"", name).then(|| format!("`{name}:=` gives JSON; write `{name}={shown}`")),
+            // Which other type it has does not matter.
+            None => is_no("", before).then(|| format!("`{before}=` gives a string; write `{before}:={shown}`")),
+        }
     });
     match meant {
         Some(meant) => failure.hint(meant),
@@ -116,21 +123,25 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_should_have_been_typed_is_told_how() {
+    fn a_param_of_the_wrong_type_is_told_how_to_be_written() {
         let refused = |pointer: &str, message: &str| {
             let mut problem = api::Problem::new(Code::InvalidParams, "the params do not fit").hint("see the schema");
             problem.errors = vec![api::problem::FieldError::new(pointer, message)];
             let raw = serde_json::to_value(&problem).unwrap();
             Failure::of_problem(&problem, raw)
         };
-        let words = ["path=a", "recursive=true", "depth=deep", "pin=1234"].map(str::to_owned);
-        let wrong_type = "value is not of type \"boolean\"";
+        let words = ["path=a", "recursive=true", "depth=deep", "pin=1234", "greeting:=3", "loud:=true"].map(str::to_owned);
+        let (wrong_type, no_string) = ("value is not of type \"boolean\"", "value is not of type \"string\"");
         for (pointer, message, hint) in [
             ("/recursive", wrong_type, "`recursive=` gives a string; write `recursive:=true`"),
             ("/pin", wrong_type, "`pin=` gives a string; write `pin:=…`"),
             ("/pin", "value is shorter than 6 characters", "see the schema"),
             ("/depth", wrong_type, "see the schema"),
             ("/other", wrong_type, "see the schema"),
+            ("/greeting", no_string, "`greeting:=` gives JSON; write `greeting=…`"),
+            ("/greeting", "value is not of types \"null\", \"string\"", "`greeting:=` gives JSON; write `greeting=…`"),
+            ("/greeting", wrong_type, "see the schema"),
+            ("/loud", no_string, "`loud:=` gives JSON; write `loud=true`"),
         ] {
             assert_eq!(retyped(refused(pointer, message), &words).hint.as_deref(), Some(hint));
         }

@@ -22,10 +22,14 @@ pub(crate) enum Draft {
     #[command(before_help = "Examples:
   countersign automation draft save drf_…
   countersign automation draft save drf_…                            asks for one flag after another
-  countersign automation draft save drf_… --accept /plan/0/action    for a script")]
+  countersign automation draft save drf_… --accept /plan/0/action    for a script
+  countersign automation draft save drf_… --name 'Evening digest'    where another automation has its name")]
     Save {
         /// Its id
         draft: String,
+        /// Save it under another name
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
         /// The place of a flag that you have read and stand for; for several, give it several times
         #[arg(long, value_name = "PLACE")]
         accept: Vec<String>,
@@ -78,9 +82,13 @@ impl Draft {
                 let answer = client.get::<DraftView>(&["automation-drafts", &draft], &[]).await?;
                 tell(&answer, client, terminal).await?;
             }
-            Self::Save { draft, accept, signing } => {
+            Self::Save { draft, name, mut accept, signing } => {
+                if name.is_some() {
+                    // The flag there is about the name that it would have otherwise.
+                    accept.push("/name".to_owned());
+                }
                 let accept = read_through(&draft, accept, client, terminal).await?;
-                let request = SaveDraftRequest { accept, signing_secrets: signing.secrets() };
+                let request = SaveDraftRequest { name, accept, signing_secrets: signing.secrets() };
                 let answer = client.post::<SavedAutomationResponse>(&["automation-drafts", &draft, "save"], &request).await;
                 let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
                 saved(&answer, client, terminal).await?;

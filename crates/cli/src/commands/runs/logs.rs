@@ -122,8 +122,9 @@ async fn waits(run: &RunView, invocation: &str, client: &Client, terminal: &Term
 /// What happened so far. Later looks at the same run only add lines.
 fn lines(run: &RunView, cancelled_by: Option<&str>) -> Vec<Line> {
     let of_run = |at: Timestamp, text: String| Line { at, step_id: None, text };
-    let trigger = run.trigger_id.as_deref().unwrap_or(run.trigger_type.as_str());
-    let mut lines = vec![of_run(run.created_at, format!("asked for by {trigger}"))];
+    let trigger = run.trigger_id.as_deref().unwrap_or("a person or a program");
+    let again = run.rerun_of.as_ref().map(|earlier| format!(", a rerun of {earlier}")).unwrap_or_default();
+    let mut lines = vec![of_run(run.created_at, format!("asked for by {trigger}{again}"))];
     lines.extend(run.started_at.map(|at| of_run(at, format!("started, version {}", run.version))));
     lines.extend(run.steps.iter().flat_map(of_step));
     let why = run.error.as_ref().map(|error| format!(": {}: {}", error.code, error.message)).unwrap_or_default();
