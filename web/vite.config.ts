@@ -13,5 +13,12 @@ export default defineConfig({
   // 0: nothing is inlined, so the content security policy needs no hashes.
   build: { target: 'es2022', manifest: true, sourcemap: false, assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   server: { proxy: { '/api': { target: server, headers: token ? { authorization: `Bearer ${token}` } : {} } } },
-  test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'], setupFiles: ['src/test/setup.ts'], testTimeout: 60_000 },
+  test: {
+    environment: 'happy-dom',
+    include: ['src/**/*.test.{ts,tsx}'],
+    setupFiles: ['src/test/setup.ts'],
+    // What the files share is loaded once.
+    isolate: false,
+    testTimeout: 60_000,
+  },
 })

@@ -1,7 +1,15 @@
 import { cleanup, configure } from '@testing-library/react'
-import { afterEach } from 'vitest'
+import { afterEach, vi } from 'vitest'
+import { forgetWord } from '@/api/client'
 
 // Pages are loaded when they are first opened, which takes as long as the machine is busy.
 configure({ asyncUtilTimeout: 20_000 })
 
-afterEach(cleanup)
+// The files share what they load (`isolate: false`): no test leaves anything behind for the next.
+afterEach(() => {
+  cleanup()
+  vi.restoreAllMocks()
+  localStorage.clear()
+  sessionStorage.clear()
+  forgetWord()
+})
