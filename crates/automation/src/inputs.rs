@@ -3,10 +3,10 @@
 
 use crate::Mistake;
 use crate::definition::{self, Definition, Trigger};
-use crate::select::TooMuch;
+use crate::select::{TooMuch, take};
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
-use countersign_core::limits::MAPPED_BYTES_MAX;
+use countersign_core::limits::INPUTS_BYTES_MAX;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -47,9 +47,17 @@ pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Val
     if mistakes.is_empty() { Ok(inputs) } else { Err(mistakes) }
 }
 
+/// Whether the inputs are few enough to be kept, and to be checked by their schema.
 fn bounded(schema: &Value, inputs: &Value) -> Result<(), Vec<Mistake>> {
-    let mistake = || Mistake::new("inputs_invalid", "the inputs are too large to be checked by their schema").hint("send less at once");
-    if definition::is_bounded(schema, inputs) { Ok(()) } else { Err(vec![mistake()]) }
+    let refused = |message: String| Err(vec![Mistake::new("inputs_invalid", message).hint("send less at once")]);
+    let mut left = INPUTS_BYTES_MAX;
+    if take(inputs, &mut left).is_err() {
+        return refused(format!("the inputs have more than {} MB", INPUTS_BYTES_MAX / (1024 * 1024)));
+    }
+    if !definition::is_bounded(schema, inputs) {
+        return refused("the inputs are too large to be checked by their schema".to_owned());
+    }
+    Ok(())
 }
 
 /// What the mapping names, or the members of the same names. What is not there is left out, so that a default may apply.
@@ -58,11 +66,11 @@ fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Result<Value, Mist
         let declared = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
         return Ok(declared.filter_map(|name| Some((name.clone(), payload.get(name)?.clone()))).collect());
     };
-    let mut left = MAPPED_BYTES_MAX;
+    let mut left = INPUTS_BYTES_MAX;
     let mut inputs = Map::new();
     for (name, path) in mapping {
         let found = definition::parts::select(path, payload, &mut left).map_err(|TooMuch| {
-            let mistake = Mistake::new("inputs_invalid", format!("the mapping takes more than {} MB", MAPPED_BYTES_MAX / (1024 * 1024)));
+            let mistake = Mistake::new("inputs_invalid", format!("the mapping takes more than {} MB", INPUTS_BYTES_MAX / (1024 * 1024)));
             mistake.hint(format!("map less: `{path}` may find the same value more than once")).under(&format!("/{}", escape(name)))
         })?;
         inputs.extend(found.map(|value| (name.clone(), value)));

@@ -100,8 +100,25 @@ fn what_would_take_too_long_to_check_is_refused() {
 }
 
 #[test]
+fn inputs_have_so_many_bytes_whoever_gives_them() {
+    let schema = |default: &str| json!({ "type": "object", "properties": { "text": { "default": default } } });
+    let refused = |resolved: Result<Value, Vec<Mistake>>| {
+        let [mistake] = <[Mistake; 1]>::try_from(resolved.unwrap_err()).unwrap();
+        assert_eq!((mistake.code, mistake.message.as_str()), ("inputs_invalid", "the inputs have more than 4 MB"));
+    };
+    let (most, more, hook) = ("x".repeat(INPUTS_BYTES_MAX - 20), "x".repeat(INPUTS_BYTES_MAX), webhook(None));
+    for trigger in [None, Some(&hook)] {
+        assert!(resolved(schema(""), trigger, json!({ "text": most })).is_ok());
+        refused(resolved(schema(""), trigger, json!({ "text": more })));
+    }
+    // What the defaults add counts too.
+    refused(resolved(schema(&most), None, json!({ "other": "a few bytes more" })));
+}
+
+#[test]
 fn all_paths_of_a_mapping_share_what_they_may_take() {
-    let text = "x".repeat(MAPPED_BYTES_MAX / 2 - 2);
+    // The names are counted with the inputs.
+    let text = "x".repeat(INPUTS_BYTES_MAX / 2 - 20);
     let mapped = |mapping: Value| {
         let properties: Map<String, Value> = mapping.as_object().unwrap().keys().map(|name| (name.clone(), json!({}))).collect();
         resolved(json!({ "type": "object", "properties": properties }), Some(&webhook(Some(mapping))), json!({ "a": { "b": text } }))

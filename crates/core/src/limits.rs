@@ -710,8 +710,9 @@ pub const ARTIFACT_LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
 pub const ARTIFACT_LINK_SECONDS_DEFAULT: u64 = 15 * 60;
 /// How long one request to where artifacts are kept may take, with its retries; then it has failed, and is safe to repeat.
 pub const BLOB_REQUEST_SECONDS: u64 = 30;
-/// Artifacts of an org that one sweep removes; the rest goes with the next.
-pub const ARTIFACTS_SWEPT_MAX: u32 = 10_000;
+/// Artifacts of an org that one sweep tries to remove, and how many it reads at once; the rest goes with the next.
+pub const ARTIFACTS_SWEPT_MAX: u32 = 100_000;
+pub const ARTIFACTS_SWEPT_AT_ONCE: u32 = 500;
 /// Bytes of an automation's definition, and how deep it may be nested; a larger one is refused with `definition_too_large`.
 pub const DEFINITION_BYTES_MAX: usize = 256 * 1024;
 pub const DEFINITION_DEPTH_MAX: usize = 32;
@@ -736,8 +737,9 @@ pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
 pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
 /// Inputs that a trigger may map; more are refused with `mapping_too_large`.
 pub const INPUT_MAPPINGS_MAX: usize = 64;
-/// Bytes of JSON that all paths of a trigger's mapping find together; more are refused with `inputs_invalid`, before any of it is copied.
-pub const MAPPED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of JSON that a run is given as its inputs, however it starts, and that all paths of a trigger's mapping find together; more are refused
+/// with `inputs_invalid`.
+pub const INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
 pub const METADATA_BYTES_MAX: usize = 4 * 1024;
 pub const METADATA_TAGS_MAX: usize = 20;
@@ -765,6 +767,9 @@ pub const DUE_RUNS_MAX: u32 = 100_000;
 /// How long a trigger may wait for events to stop, or collect them, and how many it may collect; more are refused with `range`.
 pub const TRIGGER_WINDOW_SECONDS_MAX: u32 = 3_600;
 pub const TRIGGER_BATCH_MAX: u32 = 1_000;
+/// Bytes of JSON of the events that a trigger collects. With the event that reaches them the batch is full; the next one begins another. They
+/// leave room in `INPUTS_BYTES_MAX` for that event, and for a mapping that takes a part of it twice.
+pub const TRIGGER_BATCH_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// Steps shorter than this run in the queue `fast`, and shorter than this in `medium`; longer ones in `long`.
 pub const QUEUE_FAST_SECONDS: u64 = 10;
 pub const QUEUE_MEDIUM_SECONDS: u64 = 5 * 60;

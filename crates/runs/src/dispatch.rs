@@ -239,7 +239,9 @@ impl Engine {
         let payload = match gather {
             // One that is replayed under a new id has had its turn with the others.
             Some(Gather::Batch { .. }) if is_replayed(&payload) => json!({ "events": [payload] }),
-            Some(gather) if !is_refused && !is_replayed(&payload) => return self.gather(trigger, event, gather).await,
+            Some(gather) if !is_refused && !is_replayed(&payload) => {
+                return self.gather(trigger, event, payload.to_string().len(), gather).await;
+            }
             Some(Gather::Batch { .. } | Gather::Debounce { .. }) | None => payload,
         };
         let firing = self.event_firing(saved, program, trigger, event, payload, lineage).await?;

@@ -28,13 +28,15 @@ pub(crate) fn gather_of(program: &Program, trigger: &str) -> Option<Gather> {
 }
 
 impl Engine {
-    pub(crate) async fn gather(&self, trigger: &Trigger, event: &Event, gather: Gather) -> Result<(), Error> {
+    /// Gathers an event that is so long as JSON.
+    pub(crate) async fn gather(&self, trigger: &Trigger, event: &Event, bytes: usize, gather: Gather) -> Result<(), Error> {
         loop {
             let new = GatheredEvent {
                 org: trigger.org.clone(),
                 automation: trigger.automation.clone(),
                 trigger: trigger.id.clone(),
                 seq: event.seq,
+                bytes: bytes as u64,
                 gather,
             };
             match self.ledger().gather(new).await? {

@@ -900,8 +900,9 @@ CREATE TABLE gatherings (
   firing_id TEXT NOT NULL,
   -- The positions of the events in the org's log, as JSON: of all of them, or of the last alone where only that one counts.
   events TEXT NOT NULL,
-  -- How many they are.
+  -- How many they are, and how many bytes those in the list have as JSON.
   count BIGINT NOT NULL,
+  bytes BIGINT NOT NULL,
   last_seq BIGINT NOT NULL,
   first_at BIGINT NOT NULL,
   last_at BIGINT NOT NULL,
@@ -935,6 +936,7 @@ CREATE TABLE firings (
 );
 CREATE INDEX firings_by_automation ON firings (org_id, automation_id, id);
 CREATE INDEX firings_by_trigger ON firings (org_id, automation_id, trigger_id, outcome, at);
+CREATE INDEX firings_by_time ON firings (org_id, last_at);
 
 -- Idempotency keys of requests that fired an automation. A key outlives its run.
 CREATE TABLE fire_keys (
@@ -947,6 +949,7 @@ CREATE TABLE fire_keys (
   expires_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, automation_id, key)
 );
+CREATE INDEX fire_keys_by_expiry ON fire_keys (org_id, expires_at);
 
 CREATE TABLE runs (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),

@@ -136,7 +136,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ),
     (
         "gatherings",
-        "org_id, automation_id, trigger_id, firing_id, events, count, last_seq, first_at, last_at, due_at",
+        "org_id, automation_id, trigger_id, firing_id, events, count, bytes, last_seq, first_at, last_at, due_at",
         "org_id, automation_id, trigger_id",
     ),
     (

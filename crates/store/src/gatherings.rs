@@ -5,6 +5,7 @@ use crate::db::{Columns, Row, Tx, all, count as count_rows, only, to_json, vals}
 use crate::firings::{fire_in, insert_firing};
 use crate::{Error, Store};
 use countersign_core::automation::Firing;
+use countersign_core::limits::TRIGGER_BATCH_BYTES_MAX;
 use countersign_core::ports::runs::{Fired, FiredGathering, Gather, Gathered, GatheredEvent, Gathering};
 use countersign_core::{FiringId, Timestamp, random_bytes};
 
@@ -13,6 +14,7 @@ struct Stored {
     firing: FiringId,
     events: Vec<i64>,
     count: i64,
+    bytes: i64,
     last_seq: i64,
     first_at: Timestamp,
     due_at: Option<Timestamp>,
@@ -45,9 +47,9 @@ impl Store {
 }
 
 pub(crate) async fn gather_in(store: &Store, tx: &mut Tx, event: GatheredEvent) -> Result<Gathered, Error> {
-    let GatheredEvent { org, automation, trigger, seq, gather } = event;
+    let GatheredEvent { org, automation, trigger, seq, bytes, gather } = event;
     let now = tx.now();
-    let sql = "SELECT firing_id, events, count, last_seq, first_at, due_at FROM gatherings
+    let sql = "SELECT firing_id, events, count, bytes, last_seq, first_at, due_at FROM gatherings
                WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3";
     let params = vals![org.as_str(), automation.as_str(), trigger.as_str()];
     let stored = only(tx.query(sql, &params).await?, read_stored)?;
@@ -60,25 +62,28 @@ pub(crate) async fn gather_in(store: &Store, tx: &mut Tx, event: GatheredEvent) 
         return Ok(Gathered::Known);
     }
     let open = stored.filter(|stored| stored.due_at.is_some());
-    let (firing, mut events, count, first_at) = match open {
-        Some(open) => (open.firing, open.events, open.count, open.first_at),
-        None => (FiringId::new(now, random_bytes(&*store.random)), Vec::new(), 0, now),
+    let (firing, mut events, count, mut held, first_at) = match open {
+        Some(open) => (open.firing, open.events, open.count, open.bytes, open.first_at),
+        None => (FiringId::new(now, random_bytes(&*store.random)), Vec::new(), 0, 0, now),
     };
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let due_at = match gather {
         Gather::Debounce { seconds } => {
             events.clear();
+            held = 0;
             now.plus_seconds(u64::from(seconds))
         }
-        Gather::Batch { max, .. } if count >= i64::from(max) => return Ok(Gathered::Full),
-        Gather::Batch { max, .. } if count + 1 >= i64::from(max) => now,
+        Gather::Batch { max, .. } if count >= i64::from(max) || held >= TRIGGER_BATCH_BYTES_MAX => return Ok(Gathered::Full),
+        Gather::Batch { max, .. } if count + 1 >= i64::from(max) || held.saturating_add(bytes) >= TRIGGER_BATCH_BYTES_MAX => now,
         Gather::Batch { window_seconds, .. } => first_at.plus_seconds(u64::from(window_seconds)),
     };
     events.push(seq);
-    let sql = "INSERT INTO gatherings (org_id, automation_id, trigger_id, firing_id, events, count, last_seq, first_at, last_at, due_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    let sql =
+        "INSERT INTO gatherings (org_id, automation_id, trigger_id, firing_id, events, count, bytes, last_seq, first_at, last_at, due_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
                ON CONFLICT (org_id, automation_id, trigger_id) DO UPDATE SET firing_id = excluded.firing_id, events = excluded.events,
-                 count = excluded.count, last_seq = excluded.last_seq, first_at = excluded.first_at, last_at = excluded.last_at,
-                 due_at = excluded.due_at";
+                 count = excluded.count, bytes = excluded.bytes, last_seq = excluded.last_seq, first_at = excluded.first_at,
+                 last_at = excluded.last_at, due_at = excluded.due_at";
     let params = vals![
         org.as_str(),
         automation.as_str(),
@@ -86,6 +91,7 @@ pub(crate) async fn gather_in(store: &Store, tx: &mut Tx, event: GatheredEvent) 
         firing.as_str(),
         to_json(&events)?,
         count + 1,
+        held.saturating_add(bytes),
         seq,
         first_at,
         now,
@@ -98,7 +104,7 @@ pub(crate) async fn gather_in(store: &Store, tx: &mut Tx, event: GatheredEvent) 
 pub(crate) async fn fire_gathered_in(store: &Store, tx: &mut Tx, fired: FiredGathering) -> Result<Option<Fired>, Error> {
     let FiredGathering { gathering, firing, others } = fired;
     let Gathering { org, automation, trigger, firing: id, events, count, first_at, last_at } = gathering;
-    let sql = "UPDATE gatherings SET due_at = NULL, events = '[]', count = 0
+    let sql = "UPDATE gatherings SET due_at = NULL, events = '[]', count = 0, bytes = 0
                WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND firing_id = $4 AND last_seq = $5 AND due_at IS NOT NULL";
     let params = vals![org.as_str(), automation.as_str(), trigger.as_str(), id.as_str(), events.last().copied().unwrap_or_default()];
     if tx.exec(sql, &params).await? == 0 {
@@ -133,6 +139,7 @@ fn read_stored(row: Row) -> Result<Stored, Error> {
         firing: columns.id()?,
         events: columns.json()?,
         count: columns.int()?,
+        bytes: columns.int()?,
         last_seq: columns.int()?,
         first_at: columns.time()?,
         due_at: columns.time_or_null()?,

@@ -185,7 +185,7 @@ pub enum Reserved {
 pub enum Gather {
     /// The last one starts it, once no further one has come for so long.
     Debounce { seconds: u32 },
-    /// All of them start it, once there are so many, or so long after the first.
+    /// All of them start it, once there are so many, or `TRIGGER_BATCH_BYTES_MAX` of them, or so long after the first.
     Batch { max: u32, window_seconds: u32 },
 }
 
@@ -197,6 +197,8 @@ pub struct GatheredEvent {
     pub trigger: String,
     /// Where it is in the org's log. Events come in that order, so one that is not behind the last was gathered before.
     pub seq: i64,
+    /// How long it is as JSON.
+    pub bytes: u64,
     pub gather: Gather,
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
 /// An event of the trigger `added`, at this place in the log.
 pub(crate) fn gathered(tenant: &Tenant, automation: &Automation, seq: i64, gather: Gather) -> GatheredEvent {
     let (org, automation) = (tenant.org.clone(), automation.id.clone());
-    GatheredEvent { org, automation, trigger: "added".to_owned(), seq, gather }
+    GatheredEvent { org, automation, trigger: "added".to_owned(), seq, bytes: 100, gather }
 }
 
 pub(super) fn with(mut firing: NewFiring, concurrency: Concurrency) -> NewFiring {

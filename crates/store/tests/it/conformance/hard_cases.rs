@@ -3,9 +3,9 @@
 use super::automations::{at, claimed, fired, firing, gathered, leased, saved, step, with};
 use crate::harness::{Home, Kind, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{FiringOutcome, FiringReason};
-use countersign_core::limits::{FIRE_KEY_SECONDS, TRIGGER_CROWDED_SECONDS};
+use countersign_core::limits::{FIRE_KEY_SECONDS, TRIGGER_BATCH_BYTES_MAX, TRIGGER_CROWDED_SECONDS};
 use countersign_core::ports::runs::{
-    Concurrency, Fired, FiredGathering, Gather, Gathered, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
+    Concurrency, Fired, FiredGathering, Gather, Gathered, GatheredEvent, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
 };
 use countersign_core::ports::{Automations, EventFeed, Runs};
 use countersign_core::run::{RunStatus, WaitingFor};
@@ -23,6 +23,7 @@ on_both_engines!(
     event_storm_bounded,
     a_burst_starts_one_run_with_its_last_event,
     a_batch_starts_one_run_with_all_of_its_events,
+    a_batch_of_long_events_is_full_before_it_has_all_that_it_may,
     spaces_take_turns,
     timeout_vs_result,
     a_run_is_running_from_its_lease_on,
@@ -249,6 +250,28 @@ async fn a_batch_starts_one_run_with_all_of_its_events(kind: Kind) {
     assert!(matches!(store.fire_gathered(fired).await, Ok(Some(Fired::New(_)))));
     assert_eq!(gather(6).await, Ok(Gathered::Until(now().plus_seconds(60))), "the next batch");
     assert_eq!(claimed(store).await.len(), 1);
+}
+
+async fn a_batch_of_long_events_is_full_before_it_has_all_that_it_may(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (bytes, now) = (u64::try_from(TRIGGER_BATCH_BYTES_MAX).unwrap() / 2, world.clock.now());
+    let later = Ok(Gathered::Until(now.plus_seconds(60)));
+    let gather = |seq, gather| store.gather(GatheredEvent { bytes, ..gathered(&tenant, &automation, seq, gather) });
+    // Of a burst the last one counts alone.
+    for seq in 1..=3 {
+        assert_eq!(gather(seq, Gather::Debounce { seconds: 60 }).await, later);
+    }
+    let batch = Gather::Batch { max: 100, window_seconds: 60 };
+    assert_eq!(gather(4, batch).await, Ok(Gathered::Until(now)), "there is no room for a third");
+    assert_eq!(gather(5, batch).await, Ok(Gathered::Full));
+    let gathering = store.list_due_gatherings(10).await.unwrap().remove(0);
+    assert_eq!(gathering.events, [3, 4]);
+    let firing = NewFiring { trigger: Some("added".into()), ..firing(&tenant, &automation, Occasion::Event(tenant.draw(EventId::new))) };
+    let fired = FiredGathering { gathering, firing: Some(Box::new(firing)), others: FiringReason::Batched };
+    assert!(matches!(store.fire_gathered(fired).await, Ok(Some(Fired::New(_)))));
+    assert_eq!(gather(5, batch).await, later, "the next batch");
 }
 
 async fn spaces_take_turns(kind: Kind) {
