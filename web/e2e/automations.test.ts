@@ -78,9 +78,10 @@ test('from the gallery to a saved automation, run now, and approved on the page 
   await step(page).getByText('Lunch').first().waitFor()
   await approve(page)
   await steps(page).getByText('succeeded').waitFor()
-  const [run] = (await body(server.owner.GET('/api/v1/runs'))).items
-  expect([run?.status, run?.inputs]).toEqual(['succeeded', { title: 'Lunch', text: 'is ready' }])
-  await page.goto(`/runs/${run?.id}?step=tell`)
+  const [listed] = (await body(server.owner.GET('/api/v1/runs'))).items
+  const run = await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: listed?.id ?? '' } } }))
+  expect([run.status, run.inputs]).toEqual(['succeeded', { title: 'Lunch', text: 'is ready' }])
+  await page.goto(`/runs/${run.id}?step=tell`)
   await step(page)
     .getByRole('link', { name: /^Receipt rcp_/ })
     .waitFor()

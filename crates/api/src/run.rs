@@ -60,10 +60,10 @@ pub struct RunView {
     pub trigger_id: Option<String>,
     pub trigger_type: TriggerType,
     pub firing_id: String,
-    /// Redacted, as the params of calls are; null once the space of the run keeps no texts of it.
+    /// Redacted, as the params of calls are; null once the space of the run keeps no texts of it, and in lists.
     pub inputs: Value,
     /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
-    /// 64 KB only `{"artifact_id": …}`.
+    /// 64 KB only `{"artifact_id": …}`. Null in lists.
     pub output: Option<Value>,
     pub error: Option<RunErrorView>,
     /// Whether `on_failure` failed too.
@@ -133,6 +133,11 @@ impl RunView {
             ended_at: run.ended_at,
             steps,
         }
+    }
+
+    /// A run in a list: without what may be long.
+    pub fn listed(run: Run, automation_name: Option<String>) -> Self {
+        Self { inputs: Value::Null, output: None, ..Self::new(run, automation_name, Vec::new()) }
     }
 }
 

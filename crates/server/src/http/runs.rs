@@ -41,7 +41,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     let names = runs::names_of(&app, &caller.principal, &page.items).await?;
     let view = |run: Run| {
         let name = names.get(&run.automation).cloned();
-        RunView::new(run, name, Vec::new())
+        RunView::listed(run, name)
     };
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }

@@ -4,7 +4,7 @@ use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_t
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS, TRIGGER_BATCH_BYTES_MAX};
 use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent};
 use countersign_core::ports::events::{Cause, Event};
@@ -24,6 +24,7 @@ on_both_engines!(
     a_cancel_does_not_wait_for_the_step,
     budget_never_crossed,
     events_that_come_together_start_one_run,
+    a_batch_of_long_events_does_not_wait_for_more,
     a_replay_starts_nothing_twice_unless_under_new_ids,
     clock_far_forward_and_back,
     a_schedule_that_lost_its_next_time_goes_on,
@@ -233,6 +234,30 @@ async fn events_that_come_together_start_one_run(kind: Kind) {
     assert!(reasons.len() == 2 && reasons.contains(&"on_time") && reasons.contains(&"batched"), "{firings:#}");
 }
 
+/// Each of them is shorter than an event may be, and all of them together are not as many as a batch may have.
+async fn a_batch_of_long_events_does_not_wait_for_more(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let config = json!({ "event_type": "drive.file_added", "batch": { "max": 1_000, "window_seconds": 3_600 } });
+    let mut definition = on_event(config, json!({ "events": "$.events[*].data.n" }));
+    definition["inputs"]["schema"]["properties"]["events"] = json!({ "type": "array" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let space = SpaceId::parse(&server.main_space().await).unwrap();
+    listening(&server).await;
+    let many = TRIGGER_BATCH_BYTES_MAX / 200_000 + 1;
+    let long = |n: i64| NewEvent {
+        name: "drive.file_added".into(),
+        key: format!("file {n}"),
+        body: json!({ "n": n, "text": "x".repeat(200_000) }).to_string(),
+        origin: None,
+        space: Some(space.clone()),
+        cause: Cause::default(),
+    };
+    server.store.publish(&server.org, (1..=many).map(long).collect()).await.unwrap();
+    let run = whole(&server, &runs_of(&server, &id, 1).await[0]).await;
+    assert_eq!(run["inputs"]["events"], json!((1..=many).collect::<Vec<_>>()), "nobody waits for the window to end: {run:#}");
+}
+
 /// The runs of an automation once there are so many.
 async fn runs_of(server: &TestServer, id: &str, count: usize) -> Vec<Value> {
     let mut runs = Vec::new();
@@ -245,6 +270,11 @@ async fn runs_of(server: &TestServer, id: &str, count: usize) -> Vec<Value> {
     }
     assert_eq!(runs.len(), count, "{runs:#?}");
     runs
+}
+
+/// A run of a list, with all that is known of it.
+async fn whole(server: &TestServer, run: &Value) -> Value {
+    server.owner.get(&format!("/api/v1/runs/{}", run["id"].as_str().unwrap())).await.ok()
 }
 
 async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
@@ -601,7 +631,10 @@ async fn publish(server: &TestServer, name: &str, id: &str, space: Option<&str>,
 
 /// One of the inputs of so many runs, sorted.
 async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> Vec<String> {
-    let mut inputs: Vec<_> = runs_of(server, id, count).await.iter().map(|run| run["inputs"][name].to_string()).collect();
+    let mut inputs = Vec::new();
+    for run in runs_of(server, id, count).await {
+        inputs.push(whole(server, &run).await["inputs"][name].to_string());
+    }
     inputs.sort();
     inputs
 }
@@ -666,7 +699,7 @@ async fn an_event_that_cannot_be_handled_is_given_up_and_the_others_go_on() {
         cause: Cause::default(),
     };
     server.store.publish(&server.org, vec![event("drive.file_added", 1, &cause), event("drive.file_added", 2, "-")]).await.unwrap();
-    let second = runs_of(&server, &id, 1).await.remove(0);
+    let second = whole(&server, &runs_of(&server, &id, 1).await[0]).await;
     assert_eq!(second["inputs"]["n"], 2, "it does not wait for the first: {second:#}");
     ended(&server.owner, second["id"].as_str().unwrap()).await;
     let letters = async || server.owner.get("/api/v1/dead-letters").await.ok()["items"].as_array().unwrap().clone();
@@ -1071,8 +1104,10 @@ async fn a_schedule_that_catches_up_covers_the_time_without_gaps(kind: Kind) {
     server.clock.advance_seconds(3 * 3_600 + 1_800);
     server.engine.handle_due_schedules().await.unwrap();
     let runs = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok();
-    let mut since: Vec<_> =
-        runs["items"].as_array().unwrap().iter().map(|run| run["inputs"]["since"].as_str().unwrap().to_owned()).collect();
+    let mut since = Vec::new();
+    for run in runs["items"].as_array().unwrap() {
+        since.push(whole(&server, run).await["inputs"]["since"].as_str().unwrap().to_owned());
+    }
     since.sort();
     assert_eq!(since.len(), 3, "{runs:#}");
     since.dedup();

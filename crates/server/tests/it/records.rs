@@ -182,7 +182,8 @@ async fn what_a_run_was_given_is_shown_redacted_and_goes_with_its_calls(kind: Ki
     let shown = ended(&viewer, &first).await;
     assert_eq!(shown["inputs"], json!({ "text": "write to <EMAIL_1> with [redacted]" }), "{shown:#}");
     assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!({ "done": true })));
-    assert_eq!(viewer.get("/api/v1/runs").await.ok()["items"][0]["inputs"], shown["inputs"]);
+    let listed = viewer.get("/api/v1/runs").await.ok()["items"][0].clone();
+    assert_eq!((&listed["id"], &listed["inputs"], &listed["output"]), (&json!(first), &Value::Null, &Value::Null), "a list has no texts");
     // Its steps read what it was given, and so do those of whoever runs it again.
     let rerun = format!("/api/v1/runs/{first}/rerun");
     let again = server.owner.post(&rerun, json!({})).await;
