@@ -66,7 +66,7 @@ pub struct SavedTrigger {
 pub enum Saved {
     Done {
         automation: Automation,
-        /// The tokens of new webhooks, by the id of their trigger. These are the only copies.
+        /// The tokens of webhooks that had none, by the id of their trigger. These are the only copies.
         tokens: Vec<(String, Secret<String>)>,
         /// False: the definition is the same as before, and nothing was written.
         is_new_version: bool,

@@ -20,7 +20,7 @@ use countersign_core::limits::HOOK_BODY_BYTES_MAX;
         ("Authorization" = Option<String>, Header, description = "`Bearer cs_hook_…`: the token of the webhook, unless it signs."),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body fire once, for 24 hours. It may be the member `idempotency_key` of the body instead."),
         ("Countersign-Chain" = Option<String>, Header, description = "The header of a call of a run, sent back as it came: it keeps automations from firing each other for ever."),
-        ("webhook-id" = Option<String>, Header, description = "Standard Webhooks: names the message; the idempotency key if there is no other."),
+        ("webhook-id" = Option<String>, Header, description = "Standard Webhooks: names the message; of a signed webhook the idempotency key if there is no other."),
         ("webhook-timestamp" = Option<String>, Header, description = "Standard Webhooks: when it was signed, in seconds since 1970."),
         ("webhook-signature" = Option<String>, Header, description = "Standard Webhooks: `v1,` and the HMAC-SHA256 of `id.timestamp.body`; several are separated by spaces."),
     ),

@@ -20,7 +20,7 @@ const KEY_MEMBER: &str = "idempotency_key";
 /// A request to fire a webhook, as it came in.
 pub(crate) struct Request<'a> {
     pub(crate) bearer: Option<&'a str>,
-    /// Its headers, if it has a signature.
+    /// Its headers, if it has a signature. They count only where the webhook is signed.
     pub(crate) signed: Option<Signed<'a>>,
     /// The header `Idempotency-Key`.
     pub(crate) key: Option<&'a str>,
@@ -30,7 +30,7 @@ pub(crate) struct Request<'a> {
 }
 
 pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> Result<Answered, Error> {
-    let trigger = authenticated(app, automation, &request).await?;
+    let (trigger, message) = authenticated(app, automation, &request).await?;
     if request.body.is_empty() {
         return Err(Error::Json(json::Error { pointer: String::new(), message: "it is empty; send `{}` at least".to_owned() }));
     }
@@ -43,7 +43,7 @@ pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> R
     };
     // A sender that signs names every message, and sends it again under the same name. SECURITY: the header is not signed, so whoever has seen
     // a message could send it again under another key.
-    let named = own.as_deref().or_else(|| request.signed.map(|signed| signed.id));
+    let named = own.as_deref().or(message);
     if request.key.zip(named).is_some_and(|(header, named)| header != named) {
         let message =
             format!("the header `Idempotency-Key` differs from `{KEY_MEMBER}` in the body, or from the `webhook-id` that is signed");
@@ -57,8 +57,9 @@ pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> R
     runs::answered(fired, automation)
 }
 
-/// The webhook that this request may fire. SECURITY: an automation that is not there sounds like a token, or a signature, that is wrong.
-async fn authenticated(app: &App, automation: &str, request: &Request<'_>) -> Result<Trigger, Error> {
+/// The webhook that this request may fire, and the name of the message if it is signed. SECURITY: an automation that is not there sounds like a
+/// token, or a signature, that is wrong.
+async fn authenticated<'a>(app: &App, automation: &str, request: &Request<'a>) -> Result<(Trigger, Option<&'a str>), Error> {
     let id = AutomationId::parse(automation).ok();
     let by_token = match (&id, request.bearer) {
         (Some(id), Some(token)) => Some(app.store().find_hook(id, token).await?.ok_or(Error::HookRefused)?),
@@ -68,16 +69,18 @@ async fn authenticated(app: &App, automation: &str, request: &Request<'_>) -> Re
         Some(id) => app.store().list_signed_hooks(id).await?,
         None => Vec::new(),
     };
+    let by_token = match by_token {
+        Some(trigger) if !signed_hooks.iter().any(|(hook, _)| hook.id == trigger.id) => return Ok((trigger, None)),
+        other => other,
+    };
     let Some(signed) = request.signed else {
-        let trigger = by_token.ok_or(Error::HookRefused)?;
         // A token does not replace the signature of a webhook that has to have one.
-        let must_be_signed = signed_hooks.iter().any(|(hook, _)| hook.id == trigger.id);
-        return if must_be_signed { Err(Error::SignatureInvalid) } else { Ok(trigger) };
+        return Err(if by_token.is_some() { Error::SignatureInvalid } else { Error::HookRefused });
     };
     // Each is tried, so that one automation may have several senders.
     for (hook, secret) in signed_hooks {
         if by_token.as_ref().is_none_or(|token| token.id == hook.id) && is_signed(app, &hook, &secret, signed, request.body).await? {
-            return Ok(hook);
+            return Ok((hook, Some(signed.id)));
         }
     }
     Err(Error::SignatureInvalid)

@@ -458,6 +458,12 @@ async fn a_webhook_takes_its_token_and_nothing_else(kind: Kind) {
     fire(&server, &id, &[("authorization", &old), ("content-type", "text/plain")], "{}").await.problem(415, "unsupported_media_type");
     fire(&server, &id, &[("authorization", &old)], &format!("\"{}\"", "x".repeat(1024 * 1024))).await.problem(413, "body_too_large");
     fire(&server, &id, &[("authorization", &old)], r#"{"text": "a", "text": "b"}"#).await.problem(400, "malformed_json");
+    // Some senders sign whatever they send. Nobody asked for it here, so neither the signature nor the name of the message says anything.
+    for body in [r#"{"text": "a"}"#, r#"{"text": "b"}"#] {
+        let headers = [("authorization", old.as_str()), ("webhook-id", "msg_1"), ("webhook-signature", "v1,AAAA")];
+        assert_eq!(fire(&server, &id, &headers, body).await.status, 202);
+        fire(&server, &id, &headers[1..], body).await.problem(401, "signature_invalid");
+    }
     // The token of a webhook opens no other door.
     server.owner.with_token(&token).get("/api/v1/automations").await.problem(401, "unauthenticated");
 

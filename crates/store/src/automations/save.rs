@@ -128,7 +128,7 @@ async fn sign_by(tx: &mut Tx, automation: &Automation, triggers: &[SavedTrigger]
 }
 
 /// Makes the stored triggers those of the definition. A trigger whose id and type stay keeps its token, its state and its history. Returns the
-/// tokens of new webhooks.
+/// tokens of webhooks that had none.
 async fn save_triggers(
     store: &Store,
     tx: &mut Tx,
@@ -150,14 +150,21 @@ async fn save_triggers(
     }
     let mut tokens = Vec::new();
     for SavedTrigger { id: trigger, kind, next_due_at, signed_by } in triggers {
+        let token = (kind == TriggerType::Webhook && signed_by.is_none()).then(|| draw_token(&*store.random, "hook"));
+        let hash = token.as_ref().map(|token| hash_of(store, token.expose()));
         if stored.contains(&(trigger.clone(), kind)) {
             let sql = "UPDATE triggers SET signed_by = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
             tx.exec(sql, &vals![signed_by.as_deref(), org.as_str(), id.as_str(), trigger.as_str()]).await?;
             start_from_now(tx, org, id, &trigger, next_due_at).await?;
+            // One that was signed so far has no token.
+            let sql = "UPDATE triggers SET token_hash = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4 AND token_hash IS NULL";
+            if let Some(token) = token
+                && tx.exec(sql, &vals![hash, org.as_str(), id.as_str(), trigger.as_str()]).await? > 0
+            {
+                tokens.push((trigger, token));
+            }
             continue;
         }
-        let token = (kind == TriggerType::Webhook && signed_by.is_none()).then(|| draw_token(&*store.random, "hook"));
-        let hash = token.as_ref().map(|token| hash_of(store, token.expose()));
         let high_water = (kind == TriggerType::Schedule).then(|| tx.now());
         let sql =
             "INSERT INTO triggers (org_id, automation_id, id, kind, enabled, enabled_at, next_due_at, high_water, token_hash, signed_by)

@@ -12,7 +12,9 @@ use countersign_core::ports::runs::{
 use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs, Sessions};
 use countersign_core::principal::Role;
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp};
+use countersign_core::{
+    AutomationId, Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp,
+};
 use serde_json::{Value, json};
 use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
@@ -20,6 +22,7 @@ on_both_engines!(
     a_definition_is_a_version_and_the_same_one_is_none,
     what_was_saved_is_in_the_log_and_a_changed_row_shows,
     a_trigger_keeps_its_token_and_its_history_across_versions,
+    a_webhook_that_is_signed_no_longer_gets_a_token,
     a_token_is_shown_once_and_the_old_one_lasts_if_asked_for,
     a_draft_lasts_a_day,
     a_maker_has_so_many_drafts_in_a_space,
@@ -202,6 +205,28 @@ async fn a_trigger_keeps_its_token_and_its_history_across_versions(kind: Kind) {
     let disabled = store.change_trigger(&tenant.org, &automation.id, "hook", TriggerChange::Disable, &tenant.owner).await.unwrap();
     assert!(!disabled.unwrap().is_enabled);
     assert_eq!(store.change_trigger(&tenant.org, &automation.id, "other", TriggerChange::Disable, &tenant.owner).await, Ok(None));
+}
+
+async fn a_webhook_that_is_signed_no_longer_gets_a_token(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let version = async |automation: Option<AutomationId>, number, signed_by: Option<&str>| {
+        let mut save = SaveAutomation { automation, ..save(&tenant, "digest", number) };
+        save.triggers[0].signed_by = signed_by.map(str::to_owned);
+        let saved = store.save_automation(&tenant.org, save, &tenant.owner).await.unwrap();
+        let Saved::Done { automation, tokens, .. } = saved else { panic!("{saved:?}") };
+        (automation.id, tokens)
+    };
+    let (id, tokens) = version(None, 1, Some("ci-key")).await;
+    assert!(tokens.is_empty(), "{tokens:?}");
+    let (_, tokens) = version(Some(id.clone()), 2, None).await;
+    let [(trigger, token)] = tokens.as_slice() else { panic!("one webhook, one token: {tokens:?}") };
+    assert_eq!(trigger, "hook");
+    // It is shown once, and stays.
+    for (number, signed_by) in [(3, None), (4, Some("ci-key")), (5, None)] {
+        assert!(version(Some(id.clone()), number, signed_by).await.1.is_empty(), "version {number}");
+    }
+    assert_eq!(store.find_hook(&id, token.expose()).await.unwrap().unwrap().id, "hook");
 }
 
 async fn a_token_is_shown_once_and_the_old_one_lasts_if_asked_for(kind: Kind) {
