@@ -51,7 +51,12 @@ impl Artifacts for Store {
         })
     }
 
-    fn list_expired_artifacts<'a>(&'a self, org: &'a OrgId, limit: u32) -> Future<'a, Result<Vec<Artifact>, Error>> {
+    fn list_expired_artifacts<'a>(
+        &'a self,
+        org: &'a OrgId,
+        after: Option<&'a ArtifactId>,
+        limit: u32,
+    ) -> Future<'a, Result<Vec<Artifact>, Error>> {
         Box::pin(async move {
             let (now, retention) = (self.db.now().await?, self.find_retention(org).await?);
             let calls_from = retention.calls_from(now).unwrap_or(Timestamp::from_micros(0));
@@ -61,9 +66,16 @@ impl Artifacts for Store {
                 " AND removed_at IS NULL AND (expires_at <= $2 OR created_at < $3
                    OR (created_at <= $4 AND space_id IN (SELECT id FROM spaces WHERE org_id = $1 AND keeps = 'digests')))
                   AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.org_id = $1 AND runs.id = artifacts.run_id AND runs.ended_at IS NULL)
-                  ORDER BY id LIMIT $5"
+                  AND id > $5 ORDER BY id LIMIT $6"
             );
-            let params = vals![org.as_str(), now, calls_from, now.minus_seconds(ARTIFACT_TRANSIENT_SECONDS), i64::from(limit)];
+            let params = vals![
+                org.as_str(),
+                now,
+                calls_from,
+                now.minus_seconds(ARTIFACT_TRANSIENT_SECONDS),
+                after.map_or("", ArtifactId::as_str),
+                i64::from(limit)
+            ];
             all(self.db.read(sql, &params).await?, read_artifact)
         })
     }

@@ -28,6 +28,11 @@ macro_rules! select_firing {
 
 const MINUTE_MICROS: i64 = 60_000_000;
 
+const FORGET_KEYS: &str = "DELETE FROM fire_keys WHERE org_id = $1 AND (automation_id, key) IN (SELECT automation_id, key FROM fire_keys
+     WHERE org_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3)";
+const FORGET_FIRINGS: &str = "DELETE FROM firings WHERE org_id = $1 AND id IN (SELECT id FROM firings
+     WHERE org_id = $1 AND last_at < $2 ORDER BY last_at LIMIT $3)";
+
 /// Which firings of an automation to list; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FiringFilter {
@@ -92,13 +97,8 @@ impl Store {
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let (now, most) = (tx.now(), i64::from(FORGET_ROWS));
-                    let sql =
-                        "DELETE FROM fire_keys WHERE org_id = $1 AND (automation_id, key) IN (SELECT automation_id, key FROM fire_keys
-                               WHERE org_id = $1 AND expires_at <= $2 ORDER BY automation_id, key LIMIT $3)";
-                    let keys = tx.exec(sql, &vals![org.as_str(), now, most]).await?;
-                    let sql = "DELETE FROM firings WHERE org_id = $1 AND id IN (SELECT id FROM firings
-                               WHERE org_id = $1 AND last_at < $2 ORDER BY id LIMIT $3)";
-                    let firings = tx.exec(sql, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS), most]).await?;
+                    let keys = tx.exec(FORGET_KEYS, &vals![org.as_str(), now, most]).await?;
+                    let firings = tx.exec(FORGET_FIRINGS, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS), most]).await?;
                     Ok((firings, keys))
                 })
             })
@@ -432,4 +432,20 @@ fn read_firing(row: Row) -> Result<Firing, Error> {
         first_at: columns.time()?,
         last_at: columns.time()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise every sweep would look at each row of the org.
+    #[tokio::test]
+    async fn what_is_to_be_forgotten_is_found_by_its_time() {
+        let store = crate::fixture::sqlite().await;
+        for (sql, index) in [(FORGET_KEYS, "fire_keys_by_expiry"), (FORGET_FIRINGS, "firings_by_time")] {
+            let rows = store.db.read(&format!("EXPLAIN QUERY PLAN {sql}"), &vals!["org", 1_i64, 1_i64]).await.unwrap();
+            let plan = format!("{rows:?}");
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
 }

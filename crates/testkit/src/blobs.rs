@@ -3,7 +3,7 @@
 use countersign_core::Future;
 use countersign_core::ports::{Blobs, Error};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct MemoryBlobs {
     kept: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     is_away: Arc<AtomicBool>,
+    stuck: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl MemoryBlobs {
@@ -23,6 +24,11 @@ impl MemoryBlobs {
     /// From now on nothing can be kept or read, or again.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// From now on the bytes under this key cannot be removed.
+    pub fn hold_on_to(&self, key: &str) {
+        self.stuck.lock().insert(key.to_owned());
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -49,6 +55,9 @@ impl Blobs for MemoryBlobs {
     fn delete<'a>(&'a self, key: &'a str) -> Future<'a, Result<(), Error>> {
         Box::pin(async move {
             self.check()?;
+            if self.stuck.lock().contains(key) {
+                return Err(Error::Unavailable { message: "the test holds on to it".into() });
+            }
             self.kept.lock().remove(key);
             Ok(())
         })

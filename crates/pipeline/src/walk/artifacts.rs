@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility, media_type_problem, name_problem};
 use countersign_core::ledger::{self, NewArtifact};
-use countersign_core::limits::{ARTIFACT_BYTES_MAX, ARTIFACTS_PER_CALL_MAX, ARTIFACTS_SWEPT_MAX};
+use countersign_core::limits::{ARTIFACT_BYTES_MAX, ARTIFACTS_PER_CALL_MAX, ARTIFACTS_SWEPT_AT_ONCE, ARTIFACTS_SWEPT_MAX};
 use countersign_core::{ArtifactId, Digest, Invocation, InvocationId, OrgId, SessionId, SpaceId};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -186,12 +186,31 @@ impl Walk {
         Ok(found.filter(is_same))
     }
 
-    /// Removes artifacts whose time is over, with their bytes. Returns how many.
+    /// Removes artifacts whose time is over, with their bytes. One that cannot be removed keeps no other, and is tried again by the next sweep.
+    /// Returns how many were removed.
     pub(crate) async fn sweep_artifacts(&self, org: &OrgId) -> Result<u64, ledger::Error> {
-        let mut swept = 0;
-        for artifact in self.ledger().list_expired_artifacts(org, ARTIFACTS_SWEPT_MAX).await? {
-            self.drop_artifact(&artifact).await?;
-            swept += 1;
+        let (mut swept, mut left, mut after) = (0, 0, None::<ArtifactId>);
+        for _ in 0..ARTIFACTS_SWEPT_MAX / ARTIFACTS_SWEPT_AT_ONCE {
+            let expired = self.ledger().list_expired_artifacts(org, after.as_ref(), ARTIFACTS_SWEPT_AT_ONCE).await?;
+            for artifact in &expired {
+                match self.drop_artifact(artifact).await {
+                    Ok(()) => swept += 1,
+                    Err(error) => {
+                        // Where one cannot be removed, thousands may be.
+                        if left == 0 {
+                            tracing::warn!(%error, %org, artifact = %artifact.id, "an artifact whose time is over could not be removed");
+                        }
+                        left += 1;
+                    }
+                }
+            }
+            after = expired.last().map(|last| last.id.clone());
+            if expired.len() < ARTIFACTS_SWEPT_AT_ONCE as usize {
+                break;
+            }
+        }
+        if left > 0 {
+            tracing::warn!(%org, artifacts = left, "artifacts whose time is over could not be removed; they are tried again");
         }
         Ok(swept)
     }

@@ -3,8 +3,11 @@
 use crate::automations::{ended, id_of, run};
 use crate::browser::Browser;
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_sqlite};
-use countersign_core::artifact::{ArtifactKind, ArtifactSpec};
-use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::ArtifactId;
+use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactSpec};
+use countersign_core::ledger::NewArtifact;
+use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, ARTIFACTS_SWEPT_AT_ONCE, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::ports::Artifacts as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -16,6 +19,7 @@ on_both_engines!(
 
 on_sqlite!(
     an_action_that_declares_nothing_keeps_its_result_whole,
+    what_cannot_be_removed_keeps_nothing_else,
     a_link_opens_for_those_who_may_read_it_until_it_ends,
     a_forged_link_opens_nothing,
     what_was_made_in_another_space_or_for_somebody_else_does_not_exist,
@@ -153,6 +157,42 @@ async fn what_is_over_is_gone_and_the_sweep_removes_its_bytes(kind: Kind) {
     assert_eq!(server.pipeline.sweep_artifacts(&server.org).await.unwrap(), 1);
     assert_eq!(server.home.blobs.keys(), [format!("{}/{kept}", server.org)]);
     server.owner.get(&format!("/api/v1/artifacts/{kept}")).await.ok();
+}
+
+async fn what_cannot_be_removed_keeps_nothing_else(kind: Kind) {
+    let server = making(kind).await;
+    let agent = server.agent().await;
+    let stuck = one(&server, &agent, report()).await;
+    let found = server.store.find_artifact(&server.org, &ArtifactId::parse(&stuck).unwrap()).await.unwrap().unwrap();
+    // With the one that is stuck there are more than are read at once.
+    let another = |n: u32| {
+        let Artifact { org, space, session, invocation, name, media_type, size, sha256, retention, visibility, .. } = found.clone();
+        let mut random = [0; 10];
+        random[..4].copy_from_slice(&n.to_be_bytes());
+        // It was born later, so it comes later.
+        let id = ArtifactId::new(found.created_at.plus_seconds(1), random);
+        server.store.add_artifact(NewArtifact {
+            id,
+            org,
+            space,
+            session,
+            invocation,
+            name,
+            media_type,
+            size,
+            sha256,
+            retention,
+            visibility,
+        })
+    };
+    for n in 0..ARTIFACTS_SWEPT_AT_ONCE {
+        another(n).await.unwrap();
+    }
+    server.home.blobs.hold_on_to(&format!("{}/{stuck}", server.org));
+    server.clock.advance_seconds(ARTIFACT_DEFAULT_SECONDS);
+    assert_eq!(server.pipeline.sweep_artifacts(&server.org).await.unwrap(), u64::from(ARTIFACTS_SWEPT_AT_ONCE));
+    let left = server.store.list_expired_artifacts(&server.org, None, 10).await.unwrap();
+    assert_eq!(left, [found], "it is tried again");
 }
 
 async fn a_link_opens_for_those_who_may_read_it_until_it_ends(kind: Kind) {

@@ -46,7 +46,7 @@ async fn listed(store: &Store, tenant: &Tenant, filter: &ArtifactFilter) -> Vec<
 }
 
 async fn expired(store: &Store, tenant: &Tenant) -> Vec<String> {
-    store.list_expired_artifacts(&tenant.org, 10).await.unwrap().into_iter().map(|one| one.name).collect()
+    store.list_expired_artifacts(&tenant.org, None, 10).await.unwrap().into_iter().map(|one| one.name).collect()
 }
 
 async fn an_artifact_knows_its_session_its_person_and_its_run(kind: Kind) {
@@ -103,7 +103,8 @@ async fn what_is_over_goes_and_what_is_permanent_stays(kind: Kind) {
     world.clock.advance_seconds(ARTIFACT_TRANSIENT_SECONDS);
     assert_eq!(expired(store, &tenant).await, ["transient"]);
     assert_eq!(listed(store, &tenant, &ArtifactFilter::default()).await, ["permanent", "default"], "what is over is listed no more");
-    let gone = store.list_expired_artifacts(&tenant.org, 10).await.unwrap().remove(0);
+    let gone = store.list_expired_artifacts(&tenant.org, None, 10).await.unwrap().remove(0);
+    assert_eq!(store.list_expired_artifacts(&tenant.org, Some(&gone.id), 10).await, Ok(vec![]), "it is the last one");
     store.forget_artifact(&tenant.org, &gone.id).await.unwrap();
     assert_eq!(store.find_artifact(&tenant.org, &gone.id).await, Ok(None));
     world.clock.advance_seconds(ARTIFACT_DEFAULT_SECONDS);
