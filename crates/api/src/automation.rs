@@ -212,7 +212,7 @@ pub struct SavedAutomationResponse {
     pub draft: Option<DraftView>,
     /// False: the definition is the same as before, or it is a draft.
     pub is_new_version: bool,
-    /// The tokens of new webhooks. They are shown here and never again.
+    /// The tokens of webhooks that had none. They are shown here and never again.
     pub tokens: Vec<HookTokenView>,
     /// What is allowed but worth a look.
     pub warnings: Vec<MistakeView>,

@@ -166,7 +166,7 @@ fn event() -> Value {
                 "description": "A run starts when no further event came for this long, with the last one. Not together with `batch`." },
             "batch": { "type": "object", "additionalProperties": false, "required": ["max", "window_seconds"],
                 "properties": { "max": window(TRIGGER_BATCH_MAX), "window_seconds": window(TRIGGER_WINDOW_SECONDS_MAX) },
-                "description": "One run for up to `max` events of `window_seconds`; `inputs` must declare an array `events`." },
+                "description": "One run for up to `max` events, or 2 MiB of them, of `window_seconds`; `inputs` must declare an array `events`." },
         },
     })
 }
