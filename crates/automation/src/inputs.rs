@@ -3,7 +3,7 @@
 
 use crate::Mistake;
 use crate::definition::{self, Definition, Trigger};
-use crate::select::{TooMuch, take};
+use crate::select::TooMuch;
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
 use countersign_core::limits::INPUTS_BYTES_MAX;
@@ -47,11 +47,10 @@ pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Val
     if mistakes.is_empty() { Ok(inputs) } else { Err(mistakes) }
 }
 
-/// Whether the inputs are few enough to be kept, and to be checked by their schema.
+/// Refuses inputs that are too large to be kept, or to be checked by their schema.
 fn bounded(schema: &Value, inputs: &Value) -> Result<(), Vec<Mistake>> {
     let refused = |message: String| Err(vec![Mistake::new("inputs_invalid", message).hint("send less at once")]);
-    let mut left = INPUTS_BYTES_MAX;
-    if take(inputs, &mut left).is_err() {
+    if definition::bytes(inputs) > INPUTS_BYTES_MAX {
         return refused(format!("the inputs have more than {} MB", INPUTS_BYTES_MAX / (1024 * 1024)));
     }
     if !definition::is_bounded(schema, inputs) {

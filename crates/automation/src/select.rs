@@ -53,7 +53,7 @@ pub struct TooMuch;
 
 /// Takes the value's size from what is left, without writing it: as compact JSON it has at least so many bytes. It looks no further than there
 /// are bytes left.
-pub(crate) fn take(value: &Value, left: &mut usize) -> Result<(), TooMuch> {
+fn take(value: &Value, left: &mut usize) -> Result<(), TooMuch> {
     let own = match value {
         Value::Null | Value::Bool(_) => 4,
         Value::Number(_) => 1,

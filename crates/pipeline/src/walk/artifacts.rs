@@ -186,7 +186,7 @@ impl Walk {
         Ok(found.filter(is_same))
     }
 
-    /// Removes artifacts whose time is over, with their bytes. One that cannot be removed keeps no other, and is tried again by the next sweep.
+    /// Removes artifacts whose time is over, with their bytes. One that cannot be removed is left to the next sweep, and does not end this one.
     /// Returns how many were removed.
     pub(crate) async fn sweep_artifacts(&self, org: &OrgId) -> Result<u64, ledger::Error> {
         let (mut swept, mut left, mut after) = (0, 0, None::<ArtifactId>);

@@ -19,7 +19,7 @@ on_both_engines!(
 
 on_sqlite!(
     an_action_that_declares_nothing_keeps_its_result_whole,
-    what_cannot_be_removed_keeps_nothing_else,
+    what_cannot_be_removed_does_not_end_the_sweep,
     a_link_opens_for_those_who_may_read_it_until_it_ends,
     a_forged_link_opens_nothing,
     what_was_made_in_another_space_or_for_somebody_else_does_not_exist,
@@ -159,7 +159,7 @@ async fn what_is_over_is_gone_and_the_sweep_removes_its_bytes(kind: Kind) {
     server.owner.get(&format!("/api/v1/artifacts/{kept}")).await.ok();
 }
 
-async fn what_cannot_be_removed_keeps_nothing_else(kind: Kind) {
+async fn what_cannot_be_removed_does_not_end_the_sweep(kind: Kind) {
     let server = making(kind).await;
     let agent = server.agent().await;
     let stuck = one(&server, &agent, report()).await;
