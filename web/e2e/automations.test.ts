@@ -47,7 +47,7 @@ test('every starter whose actions are here is a definition without a mistake', a
   expect([...absent], 'this server sends no mail').toEqual(['email'])
 })
 
-test('from the gallery to a saved automation, run now, and approved on the page of its run', async () => {
+test('from the gallery to a saved automation, run now, approved on the page of its run, and told to people', async () => {
   const server = await start()
   const page = await visit(server, { path: '/automations', complains: /status of 422/ })
   await page.getByRole('link', { name: 'Begin with one of twelve' }).click()
@@ -78,6 +78,16 @@ test('from the gallery to a saved automation, run now, and approved on the page 
   await step(page).getByText('Lunch').first().waitFor()
   await approve(page)
   await steps(page).getByText('succeeded').waitFor()
+  // What was approved is counted beside the page of what people were told, and stands there with who told it.
+  await page.getByRole('link', { name: /^Notifications\s*1/ }).click()
+  const told = page.getByRole('list', { name: 'Notifications' }).getByRole('listitem')
+  await told.getByText('Lunch', { exact: true }).waitFor()
+  await told.getByText('is ready', { exact: true }).waitFor()
+  await told.getByRole('link', { name: 'Say it' }).waitFor()
+  await page.getByRole('link', { name: 'Notifications', exact: true }).waitFor()
+  await told.getByRole('link', { name: 'This one alone' }).click()
+  await page.getByRole('button', { name: 'Show all' }).waitFor()
+  await told.getByText('Lunch', { exact: true }).waitFor()
   const [listed] = (await body(server.owner.GET('/api/v1/runs'))).items
   const run = await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: listed?.id ?? '' } } }))
   expect([run.status, run.inputs]).toEqual(['succeeded', { title: 'Lunch', text: 'is ready' }])

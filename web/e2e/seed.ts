@@ -32,6 +32,8 @@ export async function seeded(): Promise<Seeded> {
   await answer(done.id, 'approve')
   await answer((await write('reports/tuesday.md', '# Tuesday')).id, 'approve', { mode: 'grant', grant: { scope: 'session', calls_max: 3 } })
   await write('reports/wednesday.md', '# Wednesday')
+  const message = { title: 'The refunds are done', body: '3 refunds, 420 EUR.\nThe report is in reports/monday.md.' }
+  await answer((await agent.call('notify.send', message, 'people asked for it')).id, 'approve')
   await answer((await agent.call('files.delete', { path: 'reports/monday.md' })).id, 'deny', { reason: 'we keep reports' })
   await agent.call('forge.merge', { branch: 'main' })
   await forge.drift(server)

@@ -348,6 +348,13 @@ const run = createRoute({
   component: lazyRouteComponent(() => import('@/features/runs/run'), 'OneRun'),
   validateSearch: texts('step'),
 })
+const notifications = createRoute({
+  getParentRoute: () => root,
+  path: '/notifications',
+  staticData: { title: 'Notifications' },
+  component: lazyRouteComponent(() => import('@/features/notifications'), 'Notifications'),
+  validateSearch: texts('notification'),
+})
 const artifacts = createRoute({
   getParentRoute: () => root,
   path: '/artifacts',
@@ -380,6 +387,7 @@ export const router = createRouter({
     runs,
     run,
     artifacts,
+    notifications,
     // No link of ours names them, so the types of links need not know them.
     ...(shortcuts as []),
   ]),

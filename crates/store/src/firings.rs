@@ -341,7 +341,10 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
                 cause: Cause::default(),
             };
             publish_in(store, tx, &automation.org, event).await?;
-            let told = format!("`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it.", automation.name);
+            let told = format!(
+                "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
+                automation.name
+            );
             notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await?;
             Ok(FiringReason::BreakerOpen)
         }

@@ -17,7 +17,7 @@ import { cx, Foreign, fieldClass } from './ui'
 
 type Hit = { id: string; kind: string; text: string; go: () => void }
 /** All pages and commands, before anything is typed. */
-const MOST = 19
+const MOST = 20
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()

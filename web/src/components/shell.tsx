@@ -12,6 +12,7 @@ import {
   KeyRound,
   ListTree,
   type LucideIcon,
+  MessageSquareText,
   Moon,
   Package,
   Pause,
@@ -35,6 +36,7 @@ import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { meQuery } from '@/lib/me'
 import { useBadge, useNotifications, useTitle } from '@/lib/notice'
+import { useUnread, useUnreadLive } from '@/lib/notifications'
 import { setTheme } from '@/lib/theme'
 import { useWaiting, useWaitingLive } from '@/lib/waiting'
 import { Help } from './help'
@@ -57,12 +59,14 @@ type Place = {
     | '/secrets'
     | '/quarantine'
     | '/policies'
+    | '/notifications'
   name: string
   icon: LucideIcon
   keys: string
 }
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
+  { to: '/notifications', name: 'Notifications', icon: MessageSquareText, keys: 'g m' },
   { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
   { to: '/automations', name: 'Automations', icon: Workflow, keys: 'g a' },
   { to: '/runs', name: 'Runs', icon: History, keys: 'g r' },
@@ -89,9 +93,11 @@ export function Shell() {
   const waiting = asking.length
   useRequestedGrantsLive()
   useWaitingLive()
+  useUnreadLive()
   const { drifted, held, dead } = useWaiting()
   const counts: Partial<Record<Place['to'], number | string>> = {
     '/': waiting,
+    '/notifications': useUnread().count,
     '/sources': drifted,
     '/policies': useRequestedGrants(),
     '/quarantine': held,

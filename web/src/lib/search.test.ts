@@ -24,6 +24,7 @@ test('a pasted id leads to its page', () => {
     ['usr_01m7', '/settings?q=usr_01m7'],
     ['tok_01m7', '/settings?tab=tokens&ended=true&q=tok_01m7'],
     ['chn_01m7', '/settings?tab=channels&channel=chn_01m7'],
+    ['ntf_01m7', '/notifications?notification=ntf_01m7'],
     ['cns_01m7', '/policies/consents?consent=cns_01m7'],
   ] as const)
     expect(placeOfId(id)).toBe(place)

@@ -35,6 +35,7 @@ const PLACES: Record<string, (id: string) => string> = {
   usr: id => `/settings?q=${id}`,
   tok: id => `/settings?tab=tokens&ended=true&q=${id}`,
   chn: id => `/settings?tab=channels&channel=${id}`,
+  ntf: id => `/notifications?notification=${id}`,
   cns: id => `/policies/consents?consent=${id}`,
 }
 

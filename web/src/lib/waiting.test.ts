@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Action } from '@/api/types'
-import { deadInWords, driftedIn } from './waiting'
+import { driftedIn, inWords } from './waiting'
 
 test('what drifted and what appeared is to be reviewed, whichever source it is of', () => {
   const action = (id: string, drift: Action['drift']) => ({ id, drift }) as Action
@@ -11,8 +11,8 @@ test('what drifted and what appeared is to be reviewed, whichever source it is o
   expect(driftedIn({ sources }).map(each => each.id)).toEqual(['a.two', 'b.one', 'b.two'])
 })
 
-test('dead letters are counted as far as they are read', () => {
-  expect(deadInWords({ items: [], next: null })).toBe('')
-  expect(deadInWords({ items: [1, 2], next: null })).toBe('2')
-  expect(deadInWords({ items: [1, 2], next: 'x' })).toBe('2+')
+test('what is counted only so far says so', () => {
+  expect(inWords({ items: [], next: null })).toBe('')
+  expect(inWords({ items: [1, 2], next: null })).toBe('2')
+  expect(inWords({ items: [1, 2], next: 'x' })).toBe('2+')
 })

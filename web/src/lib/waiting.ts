@@ -40,13 +40,13 @@ const DEAD_MAX = 50
 /** No event tells of a notice or a call that was given up. */
 const DEAD_MS = 60_000
 
-/** How many dead letters there are, in words: `50+` where there are more than are counted, and nothing where there is none. */
-export const deadInWords = ({ items, next }: { items: readonly unknown[]; next?: string | null }): string =>
+/** How many there are, in words: `50+` where there are more than are counted, and nothing where there is none. */
+export const inWords = ({ items, next }: { items: readonly unknown[]; next?: string | null }): string =>
   next ? `${items.length}+` : items.length > 0 ? String(items.length) : ''
 
 export const deadCountQuery = queryOptions({
   queryKey: ['dead', 'count'],
-  queryFn: async () => deadInWords(await body(api.GET('/api/v1/dead-letters', { params: { query: { limit: DEAD_MAX } } }))),
+  queryFn: async () => inWords(await body(api.GET('/api/v1/dead-letters', { params: { query: { limit: DEAD_MAX } } }))),
   retry: false,
   staleTime: 30_000,
   refetchInterval: DEAD_MS,

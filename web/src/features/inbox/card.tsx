@@ -132,7 +132,7 @@ function Deadline({ item, now }: { item: Invocation; now: number }) {
 }
 
 /** Who asks, and in their own words why. A step of an automation names it, its run and itself. */
-function Asker({ item }: { item: Invocation }) {
+export function Asker({ item }: { item: Invocation }) {
   const session = useQuery(sessionQuery(item.session_id))
   const nameOf = useNames()
   const title = item.session_title || session.data?.title

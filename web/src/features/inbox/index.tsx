@@ -1,7 +1,7 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { RefreshCw, Scale } from 'lucide-react'
+import { MessageSquareText, RefreshCw, Scale } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Action, Invocation } from '@/api/types'
@@ -15,6 +15,7 @@ import { counted } from '@/lib/format'
 import { useRequestedGrants } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
+import { useUnread } from '@/lib/notifications'
 import { useSending } from '@/lib/sending'
 import { driftedQuery, useWaiting } from '@/lib/waiting'
 import { Answer, useSentDenials } from './answer'
@@ -116,6 +117,7 @@ export function Inbox() {
           />
         </div>
         {tab === 'pending' && <GrantRequests />}
+        {tab === 'pending' && <ServerMessages />}
         {tab === 'pending' && (news > 0 || ended > 0) && (
           <Button look="quiet" hotkey="N" className="rounded-none border-b text-primary" onClick={() => dispatch({ kind: 'revealed' })}>
             <span aria-live="polite">
@@ -209,6 +211,18 @@ function GrantRequests() {
       <span aria-live="polite">
         {counted(count, 'grant request')} {count === 1 ? 'waits' : 'wait'}
       </span>
+    </Link>
+  )
+}
+
+/** What the server told since this person last looked, such as a run in quarantine: there is no call to answer. */
+function ServerMessages() {
+  const { ofServer } = useUnread()
+  if (ofServer === 0) return null
+  return (
+    <Link to="/notifications" className="flex items-center gap-2 border-b px-3 py-2 text-primary hover:bg-muted">
+      <MessageSquareText aria-hidden className="size-3.5 shrink-0" />
+      <span aria-live="polite">{counted(ofServer, 'message')} from the server itself</span>
     </Link>
   )
 }

@@ -173,6 +173,7 @@ async fn event_storm_bounded(kind: Kind) {
     let told = store.list_notifications(&tenant.org, &BTreeSet::new(), &everything()).await.unwrap().items;
     assert_eq!(told.iter().map(|told| told.title.as_str()).collect::<Vec<_>>(), ["A trigger was disabled"]);
     assert!(told[0].invocation.is_none() && told[0].body.starts_with("`hook` of the automation `digest`: "), "{told:?}");
+    assert!(told[0].body.contains(&format!("countersign trigger enable {} hook", automation.id)), "{told:?}");
     let filter = FiringFilter { outcome: Some(FiringOutcome::Dropped), ..FiringFilter::default() };
     let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
     assert!(rows.len() <= 5, "one row a minute: {rows:?}");
