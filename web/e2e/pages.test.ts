@@ -53,10 +53,7 @@ test('every page is accessible, on a screen and on a phone', { timeout: 240_000 
   const here = await seeded()
   const all = places(here)
   const half = Math.ceil(all.length / 2)
-  const found = await Promise.all([
-    lookedAt(here, all.slice(0, half), WIDTHS),
-    lookedAt(here, all.slice(half), WIDTHS.toReversed()),
-  ])
+  const found = await Promise.all([lookedAt(here, all.slice(0, half), WIDTHS), lookedAt(here, all.slice(half), WIDTHS.toReversed())])
   expect(found.flat()).toEqual([])
 })
 
