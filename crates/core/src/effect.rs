@@ -70,7 +70,7 @@ pub struct Aftermath {
     /// That person's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_reason: Option<String>,
-    /// How long its source asked to be left alone, if the last attempt found it busy.
+    /// How long its source asked to be left alone, if the last attempt found it busy, or how long its breaker is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }

@@ -301,9 +301,9 @@ impl Error {
         }
     }
 
-    /// Whether a failure with this code was transient.
+    /// Whether a failure with this code was transient: the source was away or busy, or not asked because its breaker is open.
     pub fn is_transient_code(code: &str) -> bool {
-        matches!(code, "source_unreachable" | "source_busy")
+        matches!(code, "source_unreachable" | "source_busy" | "breaker_open")
     }
 
     /// How long the source asked to be left alone.

@@ -8,7 +8,7 @@ use std::time::Duration;
 const LADDER: Ladder = Ladder { base_ms: 1_000, cap_ms: 300_000 };
 
 /// Full jitter: a random time up to the bound of this attempt, so that runs that failed together do not come back together. It is never
-/// shorter than what the source asked for.
+/// shorter than what the source asked for, or than its breaker is open.
 pub(crate) fn wait(backoff: Backoff, attempts: u32, random: u64, asked_ms: u64) -> Duration {
     match backoff {
         Backoff::None => Duration::from_millis(asked_ms),

@@ -20,25 +20,25 @@ impl Engine {
 }
 
 impl Walk {
-    /// Whether the call may be paid. It is reserved from then on.
-    pub(crate) async fn reserve(&self, step: &StepProgram, params: &Value) -> Result<Reserved, Error> {
+    /// Whether the call may be paid that follows so many attempts. It is reserved from then on.
+    pub(crate) async fn reserve(&self, step: &StepProgram, attempts: u32, params: &Value) -> Result<Reserved, Error> {
         let prices = self.engine.0.ports.prices.as_ref();
         let Some(most) = prices.and_then(|prices| prices.worst_case(&step.definition.action, params)) else {
             return Ok(Reserved::Done);
         };
         let cap = self.program.definition.execution.budget_cap_usd;
-        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step).await, most, cap };
+        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step, attempts).await, most, cap };
         Ok(self.engine.ledger().reserve_budget(reserve).await?)
     }
 
     /// Says what the call did cost, if that is known.
-    pub(crate) async fn settle(&self, step: &StepProgram, ended: &Invocation) -> Result<(), Error> {
-        self.engine.settle_call(&self.run.org, &self.run.id, &self.entry_of(step).await, ended).await
+    pub(crate) async fn settle(&self, step: &StepProgram, attempts: u32, ended: &Invocation) -> Result<(), Error> {
+        self.engine.settle_call(&self.run.org, &self.run.id, &self.entry_of(step, attempts).await, ended).await
     }
 
-    /// Names what is reserved for the call. Each attempt is paid by itself.
-    pub(crate) async fn entry_of(&self, step: &StepProgram) -> String {
-        let (ports, entry) = (&self.engine.0.ports, format!("{}:{}", self.key(step), self.run.attempts));
+    /// Names what is reserved for the call that follows so many attempts. Each is paid by itself.
+    pub(crate) async fn entry_of(&self, step: &StepProgram, attempts: u32) -> String {
+        let (ports, entry) = (&self.engine.0.ports, format!("{}:{attempts}", self.key(step)));
         if ports.prices.is_none() {
             return entry;
         }

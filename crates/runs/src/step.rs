@@ -141,14 +141,18 @@ impl Walk {
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
-        if self.run.recoveries > 0
-            && let Err(error) = self.take_over(step).await
-        {
-            return self.wait_or_fail(step, error);
+        if self.run.recoveries > 0 {
+            if let Err(error) = self.take_over(step).await {
+                return self.wait_or_fail(step, error);
+            }
+            // Its key may have expired while nobody worked on the run.
+            if let Some(made) = self.engine.ledger().find_made(&self.run.org, &self.run.session, &self.key(step)).await? {
+                return self.judge(step, Outcome::Replayed(Box::new(made))).await;
+            }
         }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
-        match self.reserve(step, &params).await? {
+        match self.reserve(step, self.run.attempts, &params).await? {
             Reserved::Done => {}
             Reserved::TooMuch => {
                 let message = format!("with this call the run could cost more than ${}", execution.budget_cap_usd);
@@ -159,7 +163,7 @@ impl Walk {
         let mut call = Call::new(params);
         call.provenance = step.params.provenance(&|member| self.label_of(member));
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
-        // The attempts of the pipeline are attempts of the step.
+        // What the pipeline tries again itself, such as a call that a person approved, are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
         let asked_ms = step.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000));
         call.bounds.timeout_ms = Some(asked_ms.unwrap_or(u64::MAX).min(left_ms)).filter(|limit| *limit < u64::MAX);
@@ -175,7 +179,7 @@ impl Walk {
             trace_id: self.run.id.to_string(),
             line: None,
         };
-        let entry = self.entry_of(step).await;
+        let entry = self.entry_of(step, self.run.attempts).await;
         match self.make(request, entry).await {
             Ok(outcome) => self.judge(step, outcome).await,
             Err(error) => self.wait_or_fail(step, error),
@@ -235,8 +239,8 @@ impl Walk {
         loop {
             match outcome {
                 Outcome::Ended { invocation, result } => {
-                    self.settle(step, &invocation).await?;
-                    if let Some(again) = self.after_transient(step, &invocation) {
+                    self.settle(step, attempts, &invocation).await?;
+                    if let Some(again) = self.after_transient(step, attempts, &invocation) {
                         return Ok(again);
                     }
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id);
@@ -245,7 +249,7 @@ impl Walk {
                     return Ok(Ok(ended(&invocation, result)));
                 }
                 Outcome::Replayed(invocation) => {
-                    self.settle(step, &invocation).await?;
+                    self.settle(step, attempts, &invocation).await?;
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id).await?;
                     let result = whole.or_else(|| invocation.result.clone());
                     return Ok(Ok(ended(&invocation, result)));
@@ -258,33 +262,48 @@ impl Walk {
                     }
                     OnInterrupted::AskHuman => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
                     OnInterrupted::Retry if attempts >= retries_max => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
-                    OnInterrupted::Retry => match self.engine.0.ports.pipeline.repeat_doubted(&self.principal, &invocation.id).await {
-                        Ok(Some(again)) => {
-                            attempts += 1;
-                            outcome = again;
+                    OnInterrupted::Retry => {
+                        let again = self.again(WaitingFor::Reconcile, SOON);
+                        let soon = Waits { invocation: Some(invocation.id.clone()), attempts, ..again };
+                        match self.reserve(step, attempts + 1, &self.params_of(step, &invocation).await).await? {
+                            Reserved::Done => {}
+                            // A person can say what became of it, which costs nothing.
+                            Reserved::TooMuch => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                            Reserved::Lost => return Ok(Err(Stepped::Waits(soon))),
                         }
-                        // The action is another one by now: a second effect could do harm.
-                        Ok(None) => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
-                        // What became of it is being found out, or was found out just now.
-                        Err(pipeline::Error::Reconciling { .. } | pipeline::Error::NotInDoubt { .. }) => {
-                            let again = self.again(WaitingFor::Reconcile, SOON);
-                            return Ok(Err(Stepped::Waits(Waits { invocation: Some(invocation.id.clone()), attempts, ..again })));
+                        match self.engine.0.ports.pipeline.repeat_doubted(&self.principal, &invocation.id).await {
+                            Ok(Some(again)) => {
+                                attempts += 1;
+                                outcome = again;
+                            }
+                            // The action is another one by now: a second effect could do harm.
+                            Ok(None) => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
+                            // What became of it is being found out, or was found out just now.
+                            Err(pipeline::Error::Reconciling { .. } | pipeline::Error::NotInDoubt { .. }) => {
+                                return Ok(Err(Stepped::Waits(soon)));
+                            }
+                            Err(error) => return self.wait_or_fail(step, error),
                         }
-                        Err(error) => return self.wait_or_fail(step, error),
-                    },
+                    }
                 },
             }
         }
     }
 
-    /// What follows a call whose source was away or busy, as long as attempts are left: another one, after a while.
-    fn after_transient(&self, step: &StepProgram, invocation: &Invocation) -> Option<Result<End, Stepped>> {
+    /// The params of the call. Its row may have less of them.
+    async fn params_of(&self, step: &StepProgram, invocation: &Invocation) -> Value {
+        self.prepare(step).await.ok().flatten().unwrap_or_else(|| invocation.call.params.clone())
+    }
+
+    /// What follows a call whose source was away or busy, or not asked, as long as attempts are left: another one, after a while. `before` it
+    /// so many attempts had failed.
+    fn after_transient(&self, step: &StepProgram, before: u32, invocation: &Invocation) -> Option<Result<End, Stepped>> {
         let failure = invocation.failure.as_ref().filter(|failure| source::Error::is_transient_code(&failure.code))?;
         if invocation.status != Status::Failed {
             return None;
         }
         let execution = &self.program.definition.execution;
-        let attempts = self.run.attempts.saturating_add(invocation.attempts.max(1));
+        let attempts = before.saturating_add(invocation.attempts.max(1));
         if attempts > step.definition.max_retries(execution) {
             return None;
         }

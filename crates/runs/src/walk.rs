@@ -243,6 +243,10 @@ impl Walk {
                     self.run.invocation = invocation;
                     let wait = until.map(|until| Duration::from_millis(until.millis_since(self.engine.now())));
                     if let Some(wait) = wait.filter(|wait| waiting_for == WaitingFor::Retry && *wait <= SHORT) {
+                        // Whoever takes the run up after a crash has to know of the attempt: it was paid, and counts.
+                        if !self.save(Then::GoOn).await? {
+                            return Ok(());
+                        }
                         tokio::time::sleep(wait).await;
                         continue;
                     }

@@ -33,7 +33,9 @@ pub struct DeadLetter {
     pub content: String,
 }
 
-/// Of the failed calls, those that were tried more than once. A call without an intent has no rows of attempts: its text says how many it had.
+/// Of the failed calls, those that were tried more than once. A call without an intent has no rows of attempts (0): its text says how many it had.
+/// A run makes each attempt of a step as a call of its own, under one key. Of these the last is listed, once the run has failed with it: until
+/// then the run may still make it, and what it has made is not made again.
 macro_rules! select_letters {
     () => {
         "SELECT kind, id, place, what, problem, attempts, at, content FROM (
@@ -43,12 +45,22 @@ macro_rules! select_letters {
            SELECT 'delivery', id, channel_id, moment, coalesce(problem, ''), attempts, coalesce(ended_at, created_at), invocation_id
            FROM deliveries WHERE org_id = $1 AND state = 'dead'
            UNION ALL
-           SELECT 'invocation', id, action, status, '', 0, ended_at, body
-           FROM invocations WHERE org_id = $1 AND status = 'failed' AND receipt_seq IS NOT NULL AND ended_at > $2
-             AND coalesce((SELECT max(n) FROM attempts WHERE attempts.org_id = $1 AND attempts.invocation_id = invocations.id), 2) > 1
+           SELECT 'invocation', calls.id, calls.action, calls.status, '',
+             CASE WHEN runs.id IS NULL
+               THEN coalesce((SELECT max(n) FROM attempts WHERE attempts.org_id = $1 AND attempts.invocation_id = calls.id), 0)
+               ELSE (SELECT count(*) FROM invocations AS tries
+                     LEFT JOIN attempts ON attempts.org_id = $1 AND attempts.invocation_id = tries.id
+                     WHERE tries.org_id = $1 AND tries.key = calls.key AND tries.session_id = calls.session_id)
+             END, calls.ended_at, calls.body
+           FROM invocations AS calls LEFT JOIN runs ON runs.org_id = $1 AND runs.session_id = calls.session_id
+           WHERE calls.org_id = $1 AND calls.status = 'failed' AND calls.receipt_seq IS NOT NULL AND calls.ended_at > $2
+             AND (runs.id IS NULL OR runs.status NOT IN ('pending', 'running', 'waiting', 'cancelled')
+                  AND NOT EXISTS (SELECT 1 FROM invocations AS others
+                                  WHERE others.org_id = $1 AND others.key = calls.key AND others.session_id = calls.session_id
+                                    AND (others.status <> 'failed' OR others.receipt_seq > calls.receipt_seq)))
              AND NOT EXISTS (SELECT 1 FROM answered_failures
-                             WHERE answered_failures.org_id = $1 AND answered_failures.invocation_id = invocations.id)
-         ) AS letters"
+                             WHERE answered_failures.org_id = $1 AND answered_failures.invocation_id = calls.id)
+         ) AS letters WHERE (kind <> 'invocation' OR attempts <> 1)"
     };
 }
 
@@ -60,7 +72,7 @@ impl Store {
         let (at, id) = after.and_then(|(at, id)| Some((at.parse::<i64>().ok()?, id))).unwrap_or((i64::MAX, ""));
         let sql = concat!(
             select_letters!(),
-            " WHERE (kind = $3 OR $3 = '') AND (at < $4 OR (at = $4 AND id < $5)) ORDER BY at DESC, id DESC LIMIT $6"
+            " AND (kind = $3 OR $3 = '') AND (at < $4 OR (at = $4 AND id < $5)) ORDER BY at DESC, id DESC LIMIT $6"
         );
         let params =
             vals![org.as_str(), self.oldest_letter().await?, kind.map_or("", LetterKind::as_str), at, id, i64::from(request.limit) + 1];
@@ -72,7 +84,7 @@ impl Store {
 
     /// One dead letter, of whichever kind, by its id.
     pub async fn find_dead_letter(&self, org: &OrgId, id: &str) -> Result<Option<DeadLetter>, Error> {
-        let sql = concat!(select_letters!(), " WHERE id = $3");
+        let sql = concat!(select_letters!(), " AND id = $3");
         let found = only(self.db.read(sql, &vals![org.as_str(), self.oldest_letter().await?, id]).await?, read_letter)?;
         Ok(found.filter(DeadLetter::was_tried_again))
     }
@@ -253,7 +265,7 @@ fn read_letter(row: Row) -> Result<DeadLetter, Error> {
             let call: Value = serde_json::from_str(&content).unwrap_or_default();
             let word = |name: &str| call.pointer(name).and_then(Value::as_str);
             let problem = word("/failure/code").zip(word("/failure/message")).map(|(code, message)| format!("{code}: {message}"));
-            (problem, call["attempts"].as_i64().unwrap_or_default())
+            (problem, if attempts == 0 { call["attempts"].as_i64().unwrap_or_default() } else { attempts })
         }
     };
     Ok(DeadLetter { kind, id, place, what, problem, attempts: u32::try_from(attempts).unwrap_or(u32::MAX), at, content })

@@ -21,6 +21,7 @@ use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Val, all, count, only, vals};
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
+use crate::invocations::{read_invocation, select_invocation};
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::RUN_LEASE_SECONDS;
@@ -29,7 +30,7 @@ use countersign_core::ports::runs::{
     Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,
 };
 use countersign_core::run::{Run, RunStatus, StepRecord};
-use countersign_core::{Amount, AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
+use countersign_core::{Amount, AutomationId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use end::cancel_in;
 use leases::{begin_in, claim_in, park_in, read_lease, read_lease_columns, wake_in};
 use save::save_in;
@@ -258,6 +259,13 @@ impl Runs for Store {
                 promoted += u64::from(self.promote_stuck(org, automation).await?);
             }
             Ok(promoted)
+        })
+    }
+
+    fn find_made<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, key: &'a str) -> Future<'a, Result<Option<Invocation>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_invocation!(), " AND session_id = $2 AND key = $3 AND status = 'succeeded' LIMIT 1");
+            only(self.db.read(sql, &vals![org.as_str(), session.as_str(), key]).await?, read_invocation)
         })
     }
 

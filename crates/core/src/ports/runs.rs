@@ -4,7 +4,8 @@ use super::Error;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
 use crate::{
-    Amount, AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp, UserId,
+    Amount, AutomationId, Digest, EventId, FiringId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp,
+    UserId,
 };
 use serde_json::Value;
 
@@ -54,6 +55,8 @@ pub trait Runs: Send + Sync {
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// Lets runs go on that wait behind another which is not there, at most 100 of every org. Returns how many.
     fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// The call of this session that succeeded under this idempotency key, however long ago: the key itself expires.
+    fn find_made<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, key: &'a str) -> Future<'a, Result<Option<Invocation>, Error>>;
     /// The whole result of a call of a run, redacted; what the invocation keeps may be truncated.
     fn find_whole_result<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Value>, Error>>;
 }

@@ -17,9 +17,16 @@ pub(crate) enum Target {
     IsTried,
 }
 
+/// A target that is not called now.
+pub(crate) struct Open {
+    pub(crate) error: source::Error,
+    /// How long it is not called; then one call is let through.
+    pub(crate) for_ms: u64,
+}
+
 impl Walk {
     /// The state of the call's target, or the error if the breaker is open.
-    pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Target, source::Error>, Error> {
+    pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Target, Open>, Error> {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
         let failing = self.ledger().list_breakers(org).await?;
         // Nearly always no target fails; then the keys of the call need not be computed.
@@ -43,7 +50,10 @@ impl Walk {
                     "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
                     known.key, known.failures, known.reason, known.until
                 );
-                return Ok(Err(source::Error::Refused { code: "breaker_open", message }));
+                let left_ms = u64::try_from(known.until.as_micros().saturating_sub(now.as_micros())).unwrap_or_default().div_ceil(1_000);
+                // If its time is over, another call was let through just now, and has so long to decide.
+                let for_ms = if left_ms == 0 { BREAKER_PROBE_SECONDS * 1_000 } else { left_ms };
+                return Ok(Err(Open { error: source::Error::Refused { code: "breaker_open", message }, for_ms }));
             }
             target = Target::IsTried;
         }

@@ -17,7 +17,7 @@ use countersign_core::invocation::{Announced, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::Row;
 use countersign_core::source::{self, AfterError, Output, Source};
-use countersign_core::{Digest, Invocation, Status};
+use countersign_core::{Digest, Invocation, PrincipalId, Status};
 use receipt::body::ApprovalBody;
 use serde_json::Value;
 use std::sync::Arc;
@@ -78,8 +78,9 @@ impl Walk {
             Ok(target) => target,
             Err(open) => {
                 invocation.attempts = 0;
+                invocation.aftermath.retry_after_ms = Some(open.for_ms);
                 let walking = self.inner.walking.join(&invocation.id);
-                return Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, Row::Insert, Err(open), walking))));
+                return Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, Row::Insert, Err(open.error), walking))));
             }
         };
         self.label_before(cleared.gated()).await?;
@@ -165,8 +166,9 @@ impl Walk {
             let Err(error) = &answer else {
                 return Ok(answer);
             };
+            let is_last = is_tried_again_by_its_run(cleared) || invocation.attempts >= self.attempts_max(invocation);
             // A transient error guarantees that there was no effect: only then is another attempt safe.
-            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.attempts_max(invocation) {
+            if !error.is_transient() || self.asks_for_too_long(error) || is_last {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
@@ -302,6 +304,15 @@ impl Origin {
             Self::LeftBehind { .. } => None,
         }
     }
+}
+
+/// Whether another attempt is a call of its own: a run makes it, after the backoff of its step, and no worker waits until then. What a person
+/// approved, and what is made in place of a call in doubt, is tried again here: a call of its own would have to be approved again, and the run
+/// would not know it.
+fn is_tried_again_by_its_run(cleared: &Cleared) -> bool {
+    let admitted = &cleared.gated().validated.resolved.admitted;
+    let is_of_run = matches!(admitted.request.principal.id, PrincipalId::Automation(_));
+    is_of_run && cleared.approval().is_none() && admitted.entrance.replaces().is_none()
 }
 
 /// Preparing changes nothing, so an error while preparing leaves no doubt.

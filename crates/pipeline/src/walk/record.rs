@@ -79,7 +79,8 @@ impl Walk {
                     grant_use = GrantUse::Returned;
                 }
                 invocation.status = status_after(false, &invocation.aftermath);
-                invocation.aftermath.retry_after_ms = error.retry_after_ms();
+                // If its breaker is open, that was noted before.
+                invocation.aftermath.retry_after_ms = error.retry_after_ms().or(invocation.aftermath.retry_after_ms);
                 invocation.result = self.reported(&invocation, &error).await;
                 result.clone_from(&invocation.result);
                 invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_without_effect(&error)));

@@ -9,7 +9,9 @@ use countersign_core::keyring::Keyring;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::bus::LetterKind;
 use countersign_core::principal::Permission;
-use countersign_core::{Call, ChannelId, DeadLetterId, DeliveryId, Invocation, InvocationId, Principal, SessionId, Status, json};
+use countersign_core::{
+    Call, ChannelId, DeadLetterId, DeliveryId, Invocation, InvocationId, Principal, PrincipalId, SessionId, Status, json,
+};
 use pipeline::Request;
 use store::{DeadLetter, Page, PageRequest};
 
@@ -113,13 +115,18 @@ async fn call_again(app: &App, by: &Principal, id: &str, request: RetryLetterReq
         Some(session) => SessionId::parse(session).map_err(|_| Error::UnknownSession)?,
         None => found.session.clone(),
     };
+    let mut call = Call { params, claimed: None, older: None, ..found.call };
+    if let PrincipalId::Automation(_) = found.principal {
+        // They are what its run had left of attempts and of time.
+        (call.bounds.retries_max, call.bounds.timeout_ms) = (None, None);
+    }
     let outcome = app
         .pipeline()
         .invoke(Request {
             principal: by.clone(),
             session,
             action: found.action.to_string(),
-            call: Call { params, claimed: None, older: None, ..found.call },
+            call,
             // Two who ask at once get one call.
             idempotency_key: Some(format!("dead-letter:{failed}")),
             approval_ref: None,

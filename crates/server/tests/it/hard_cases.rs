@@ -4,14 +4,16 @@ use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_t
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS, TRIGGER_BATCH_BYTES_MAX};
+use countersign_core::limits::{
+    APPROVAL_UNATTENDED_SECONDS, BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS, CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, TRIGGER_BATCH_BYTES_MAX,
+};
 use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
 use countersign_core::source::{Error, Output};
-use countersign_core::{Amount, AutomationId, Clock as _, Invocation, SpaceId, Tier};
+use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,6 +28,7 @@ on_both_engines!(
     events_that_come_together_start_one_run,
     a_batch_of_long_events_does_not_wait_for_more,
     a_replay_starts_nothing_twice_unless_under_new_ids,
+    a_call_of_a_run_is_a_dead_letter_once_the_run_has_given_it_up,
     clock_far_forward_and_back,
     a_schedule_that_lost_its_next_time_goes_on,
     filter_edit_leaves_no_ghost,
@@ -52,7 +55,14 @@ on_sqlite!(
     a_call_in_doubt_fails_its_step_where_that_is_wanted,
     a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it,
     a_step_is_tried_again_when_its_source_says,
+    a_retry_waits_by_the_backoff_of_its_step,
+    an_open_breaker_is_waited_for,
+    what_a_person_approved_is_tried_again_without_asking_them_again,
+    a_step_is_not_repeated_after_its_key_has_expired,
     a_run_spends_no_more_than_it_may,
+    each_attempt_is_paid,
+    a_call_in_doubt_is_not_repeated_beyond_the_budget,
+    an_attempt_is_saved_before_the_next,
     a_queue_follows_what_was_measured,
     a_schedule_that_catches_up_covers_the_time_without_gaps,
 );
@@ -942,9 +952,8 @@ async fn what_a_worker_brings_that_lost_its_run_is_told_apart(kind: Kind) {
     );
 }
 
-/// A source that offers `fake.set`, which may be called twice.
-async fn with_set(kind: Kind) -> TestServer {
-    let server = TestServer::start(kind).await;
+/// The source offers `fake.set`, which may be called twice.
+async fn with_set(server: TestServer) -> TestServer {
     server.source.offer("set", |action| {
         action.tier = Tier::R2;
         action.repeatability = Repeatability::Repeatable;
@@ -959,7 +968,7 @@ fn timed_out() -> Error {
 }
 
 async fn a_call_in_doubt_is_repeated_where_that_does_no_harm(kind: Kind) {
-    let server = with_set(kind).await;
+    let server = with_set(TestServer::start(kind).await).await;
     let _working = server.work();
     let id = id_of(&saved(&server.owner, plan(&["fake.set"])).await);
     server.source.will_fail(timed_out());
@@ -1000,6 +1009,8 @@ async fn a_person_has_a_call_in_doubt_made_again_and_the_run_takes_it(kind: Kind
     let run = run(&server.owner, &id, json!({})).await;
     let waits = waiting(&server.owner, &run).await;
     let path = format!("/api/v1/invocations/{}/settle", waits["invocation_id"].as_str().unwrap());
+    // It is tried again itself if its source is busy.
+    server.source.will_fail(busy(1));
     server.owner.post(&path, json!({ "as": "retry", "reason": "it did not arrive" })).await.ok();
     let shown = ended(&server.owner, &run).await;
     assert_eq!(shown["status"], "succeeded", "{shown:#}");
@@ -1047,12 +1058,166 @@ async fn a_step_is_tried_again_when_its_source_says(kind: Kind) {
     assert_eq!(server.source.calls().len(), 7);
 }
 
-/// Every call of `fake.read` costs forty cents.
+/// Draws the highest number, whenever it is asked.
+struct Highest;
+
+impl Random for Highest {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(u8::MAX);
+    }
+}
+
+fn away() -> Error {
+    Error::Unreachable { source_id: "fake".into(), message: "nobody is there".into() }
+}
+
+/// Returns once the run waits for the attempt after so many calls.
+async fn waits_after(server: &TestServer, run: &str, calls: usize) {
+    for _ in 0..300 {
+        // Read in this order: a run that has made the call runs, until it waits for the next.
+        let is_made = server.source.calls().len() == calls;
+        let shown = server.owner.get(&format!("/api/v1/runs/{run}")).await.ok();
+        if is_made && shown["status"] == "waiting" {
+            assert_eq!(shown["waiting_for"], "retry", "{shown:#}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("run `{run}` never waited: {:#}", server.owner.get(&format!("/api/v1/runs/{run}")).await.body);
+}
+
+/// Lets so much time pass. The run that waits is due then, and not before.
+async fn pass(server: &TestServer, wait_ms: u64) {
+    let queues = ["fast", "medium", "long"].map(str::to_owned);
+    server.clock.advance_ms(wait_ms - 1);
+    assert_eq!(server.store.claim_runs(&queues, 1).await, Ok(Vec::new()), "it is not due yet");
+    server.clock.advance_ms(1);
+}
+
+/// With the waits of production.
+async fn a_retry_waits_by_the_backoff_of_its_step(kind: Kind) {
+    let server = TestServer::start_patient(kind, Arc::new(Highest)).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["plan"][0]["config"]["text"] = json!("attempt {{ run.attempt }}");
+    definition["execution"] = json!({ "max_retries": 2, "retry_backoff": "exponential" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    for _ in 0..3 {
+        server.source.will_fail(away());
+    }
+    let run = run(&server.owner, &id, json!({})).await;
+    // At random up to two seconds, then up to four.
+    for (calls, bound_ms) in [(1, 2_000), (2, 4_000)] {
+        waits_after(&server, &run, calls).await;
+        pass(&server, u64::MAX % bound_ms).await;
+    }
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_unreachable")), "{shown:#}");
+    let said: Vec<_> = server.source.calls().iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(said, ["attempt 1", "attempt 2", "attempt 3"]);
+}
+
+async fn an_open_breaker_is_waited_for(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "max_retries": 10, "retry_backoff": "none" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let failures = BREAKER_FAILURES_MAX as usize;
+    for _ in 0..failures {
+        server.source.will_fail(away());
+    }
+    let run = run(&server.owner, &id, json!({})).await;
+    waits_after(&server, &run, failures).await;
+    pass(&server, BREAKER_OPEN_SECONDS * 1_000).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], server.source.calls().len()), (&json!("succeeded"), failures + 1), "{shown:#}");
+}
+
+/// The approval is for the call, which is tried again itself.
+async fn what_a_person_approved_is_tried_again_without_asking_them_again(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    server.source.will_fail(busy(1));
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    server.owner.approve(waits["invocation_id"].as_str().unwrap()).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], server.source.calls().len()), (&json!("succeeded"), 2), "{shown:#}");
+    assert_eq!(shown["steps"][0]["invocation_id"], waits["invocation_id"]);
+}
+
+/// Its worker lost the run while it made the call, and nobody worked on the run for a day.
+async fn a_step_is_not_repeated_after_its_key_has_expired(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "n": 1 }))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    drop(working);
+    assert_eq!(server.store.free_all_runs().await, Ok(1));
+    held.release();
+    let call = server.owner.get("/api/v1/invocations").await.ok()["items"][0]["id"].as_str().unwrap().to_owned();
+    let call = server.owner.get(&format!("/api/v1/invocations/{call}?wait=20s")).await.ok()["invocation"].clone();
+    assert_eq!(call["status"], "succeeded", "{call:#}");
+    server.clock.advance_seconds(IDEMPOTENCY_SECONDS + 1);
+    assert_eq!(server.store.forget_expired_keys(&server.org).await, Ok(1));
+    let _working = server.work();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["steps"][0]["invocation_id"]), (&json!("succeeded"), &call["id"]), "{shown:#}");
+    assert_eq!(shown["steps"][0]["output"], json!({ "n": 1 }));
+    assert_eq!(server.source.calls().len(), 1, "the effect is not repeated");
+}
+
+async fn a_call_of_a_run_is_a_dead_letter_once_the_run_has_given_it_up(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (owner, _working) = (&server.owner, server.work());
+    owner.set_mode("fake.write", "allow").await;
+    let mut definition = plan(&["fake.write"]);
+    definition["execution"] = json!({ "max_retries": 2, "retry_backoff": "none" });
+    let id = id_of(&saved(owner, definition).await);
+    let letters = async || owner.get("/api/v1/dead-letters").await.ok()["items"].as_array().unwrap().clone();
+    for wait_ms in [1, 5_000] {
+        server.source.will_fail(busy(wait_ms));
+    }
+    let made = run(owner, &id, json!({})).await;
+    waits_after(&server, &made, 2).await;
+    assert_eq!(letters().await, [] as [Value; 0], "the run tries it again itself");
+    pass(&server, 5_000).await;
+    assert_eq!(ended(owner, &made).await["status"], "succeeded");
+    assert_eq!(letters().await, [] as [Value; 0], "it was made");
+
+    for _ in 0..3 {
+        server.source.will_fail(busy(1));
+    }
+    let given_up = run(owner, &id, json!({})).await;
+    let shown = ended(owner, &given_up).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_busy")), "{shown:#}");
+    let listed = letters().await;
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    let call = &shown["steps"][0]["invocation_id"];
+    assert_eq!((&listed[0]["id"], &listed[0]["attempts"]), (call, &json!(3)), "the last of its attempts");
+    // Whoever makes it again has as many attempts as for any call, and not what the run had left.
+    let session = owner.new_session(json!({})).await.session;
+    for _ in 0..2 {
+        server.source.will_fail(busy(1));
+    }
+    let retry = format!("/api/v1/dead-letters/{}/retry", call.as_str().unwrap());
+    let retried = owner.post(&retry, json!({ "session": session })).await.ok();
+    assert_eq!(retried["status"], "succeeded", "{retried:#}");
+    assert_eq!(letters().await, [] as [Value; 0]);
+    server.verify().await;
+}
+
+/// Every call of `fake.read` and `fake.set` costs forty cents.
 struct FortyCents;
 
 impl Prices for FortyCents {
     fn worst_case(&self, action: &str, _params: &Value) -> Option<Amount> {
-        if action == "fake.read" { Amount::parse("0.40") } else { None }
+        if ["fake.read", "fake.set"].contains(&action) { Amount::parse("0.40") } else { None }
     }
 
     fn cost(&self, _ended: &Invocation) -> Option<Amount> {
@@ -1074,6 +1239,52 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     // A person may let it cost more.
     let exported = server.owner.send(Method::GET, &format!("/api/v1/automations/{id}/export"), None).await.ok();
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);
+}
+
+async fn each_attempt_is_paid(kind: Kind) {
+    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2, "retry_backoff": "none" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    for _ in 0..2 {
+        server.source.will_fail(busy(1));
+    }
+    let run = run(&server.owner, &id, json!({})).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
+    assert_eq!((server.source.calls().len(), &shown["cost_usd"]), (2, &json!("0.8")), "the third attempt is not made");
+}
+
+async fn a_call_in_doubt_is_not_repeated_beyond_the_budget(kind: Kind) {
+    let server = with_set(TestServer::start_priced(kind, Arc::new(FortyCents)).await).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.set"]);
+    definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2 });
+    let id = id_of(&saved(&server.owner, definition).await);
+    for _ in 0..3 {
+        server.source.will_fail(timed_out());
+    }
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    assert_eq!((&waits["waiting_for"], server.source.calls().len()), (&json!("person"), 2), "the third may not be paid: {waits:#}");
+}
+
+/// A worker that takes the run up after a crash makes the next attempt, and not the same one once more, unpaid.
+async fn an_attempt_is_saved_before_the_next(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "retry_backoff": "none" });
+    let id = id_of(&saved(&server.owner, definition).await);
+    server.source.will_fail(busy(1));
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let run = run(&server.owner, &id, json!({})).await;
+    held.arrived().await;
+    let found = server.store.find_run(&server.org, &RunId::parse(&run).unwrap()).await.unwrap().unwrap();
+    assert_eq!(found.attempts, 1);
+    held.release();
+    assert_eq!(ended(&server.owner, &run).await["status"], "succeeded");
 }
 
 async fn a_queue_follows_what_was_measured(kind: Kind) {

@@ -97,6 +97,10 @@ pub(crate) struct Home {
     tells_and_asks: bool,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
+    /// How long a call waits between its attempts: hardly at all.
+    ladder: Ladder,
+    /// What runs draw, if not what everything else draws.
+    drawn_by_runs: Option<Arc<dyn Random>>,
     /// The hosts that sources and connections may reach.
     hosts: Vec<HostRule>,
     /// The host's energy counters.
@@ -205,6 +209,8 @@ impl Home {
             documents: None,
             tells_and_asks: false,
             key_wait_ms,
+            ladder: Ladder { base_ms: 1, cap_ms: 2 },
+            drawn_by_runs: None,
             hosts,
             energy: None,
             mailer,
@@ -293,6 +299,12 @@ impl TestServer {
     /// A server whose calls do not wait for another call that holds their idempotency key.
     pub(crate) async fn start_impatient(kind: Kind) -> Self {
         let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server that waits between attempts as one in production does, and whose runs draw what the test says.
+    pub(crate) async fn start_patient(kind: Kind, drawn_by_runs: Arc<dyn Random>) -> Self {
+        let home = Home { ladder: Settings::default().ladder, drawn_by_runs: Some(drawn_by_runs), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -448,7 +460,7 @@ impl TestServer {
                 faults: at.faults(),
             },
             Settings {
-                ladder: Ladder { base_ms: 1, cap_ms: 2 },
+                ladder: home.ladder,
                 calls_per_source_max: CALLS_PER_SOURCE,
                 progress_silence_ms: 20,
                 key_wait_ms: home.key_wait_ms,
@@ -476,7 +488,7 @@ impl TestServer {
             pipeline: pipeline.clone(),
             renderer: Renderer::new(Arc::new(RendersHere)),
             clock: Arc::clone(&shared),
-            random: Arc::clone(&random),
+            random: home.drawn_by_runs.clone().unwrap_or_else(|| Arc::clone(&random)),
             prices: home.prices.clone(),
         };
         let queues = ["fast", "medium", "long"].map(|name| runs::Queue { name: name.to_owned(), workers: 4 }).to_vec();

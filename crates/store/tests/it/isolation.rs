@@ -539,6 +539,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_artifact: store.find_artifact(org, &theirs.artifact).await.unwrap();
         list_artifacts: store.list_artifacts(org, &ArtifactFilter::default(), &all).await.unwrap();
         list_expired_artifacts: store.list_expired_artifacts(org, None, 10).await.unwrap();
+        find_made: store.find_made(org, &theirs.tenant.session.id, KEY).await.unwrap();
         find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
         find_document: store.find_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
         read_document: store.read_document(org, &theirs.tenant.space, &theirs.document).await.unwrap();
