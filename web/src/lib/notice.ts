@@ -1,5 +1,5 @@
 // What tells a person who looks elsewhere: the title, the icon of the tab, and, if they asked for it, a notification.
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useSyncExternalStore } from 'react'
 
 /** `(3) Inbox · Countersign`. */
 export function useTitle(page: string | undefined, count: number): void {
@@ -37,18 +37,52 @@ function drawn(count: number): string | undefined {
   return canvas.toDataURL('image/png')
 }
 
-/** Shows what a notification looks like here. */
-function tryIt(): void {
-  new Notification('Countersign', { body: 'You will be told when a call waits and this page is hidden.', tag: 'countersign-inbox' })
-}
-
 export type NotifyState = 'on' | 'off' | 'refused' | 'unsupported' | 'insecure'
+
+/** Chrome on Android has the class, grants the permission, and makes none. */
+let isUnsupported = false
+const listeners = new Set<() => void>()
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
 
 function stateNow(): NotifyState {
   if (!window.isSecureContext) return 'insecure'
-  if (!('Notification' in window)) return 'unsupported'
+  if (isUnsupported || !('Notification' in window)) return 'unsupported'
   if (Notification.permission === 'denied') return 'refused'
   return Notification.permission === 'granted' && localStorage.getItem('notify') === 'on' ? 'on' : 'off'
+}
+
+/** Tells every part of the page that the state may be another one. */
+function tell(): void {
+  for (const listener of listeners) listener()
+}
+
+/** One tag for all tabs: the newest replaces the one before. */
+function show(body: string): Notification | undefined {
+  try {
+    return new Notification('Countersign', { body, tag: 'countersign-inbox' })
+  } catch {
+    isUnsupported = true
+    stop()
+    return undefined
+  }
+}
+
+/** Shows what a notification looks like here. */
+const tryIt = () => show('You will be told when a call waits and this page is hidden.')
+
+async function ask(): Promise<void> {
+  const isGranted = stateNow() === 'off' && (await Notification.requestPermission()) === 'granted'
+  if (isGranted && tryIt()) localStorage.setItem('notify', 'on')
+  tell()
+}
+
+function stop(): void {
+  localStorage.removeItem('notify')
+  tell()
 }
 
 /**
@@ -56,7 +90,7 @@ function stateNow(): NotifyState {
  * from it.
  */
 export function useNotifications(waiting?: number, open?: () => void) {
-  const [state, setState] = useState<NotifyState>(stateNow)
+  const state = useSyncExternalStore(listen, stateNow)
   const last = useRef(waiting)
   const latest = useRef(open)
   latest.current = open
@@ -64,27 +98,13 @@ export function useNotifications(waiting?: number, open?: () => void) {
     const grew = waiting !== undefined && last.current !== undefined && waiting > last.current
     last.current = waiting
     if (!grew || !document.hidden || stateNow() !== 'on') return
-    // One tag for all tabs: the newest replaces the one before.
-    const shown = new Notification('Countersign', {
-      body: waiting === 1 ? 'A call waits for a person.' : `${waiting} calls wait for a person.`,
-      tag: 'countersign-inbox',
-    })
+    const shown = show(waiting === 1 ? 'A call waits for a person.' : `${waiting} calls wait for a person.`)
+    if (!shown) return
     shown.onclick = () => {
       window.focus()
       shown.close()
       latest.current?.()
     }
   }, [waiting])
-  const ask = useCallback(async () => {
-    if (stateNow() === 'off' && (await Notification.requestPermission()) === 'granted') {
-      localStorage.setItem('notify', 'on')
-      tryIt()
-    }
-    setState(stateNow())
-  }, [])
-  const stop = useCallback(() => {
-    localStorage.removeItem('notify')
-    setState(stateNow())
-  }, [])
   return { state, ask, stop, tryIt }
 }
