@@ -23,11 +23,18 @@ type Listener = () => void
 let word: Promise<string> | undefined
 let known = ''
 const loggedOut = new Set<Listener>()
+const changed = new Set<Listener>()
 
 /** Calls when this browser is found to be logged out. */
 export function onLoggedOut(listener: Listener): () => void {
   loggedOut.add(listener)
   return () => loggedOut.delete(listener)
+}
+
+/** Calls when this browser has another login than before: what a page shows may be another person's. */
+export function onLoginChanged(listener: Listener): () => void {
+  changed.add(listener)
+  return () => changed.delete(listener)
 }
 
 /** The word of this login; asked for once, and again after the server refused it. */
@@ -36,7 +43,9 @@ export function csrfWord(): Promise<string> {
     .then(async response => (response.ok ? (((await response.json()) as { word: string | null }).word ?? '') : ''))
     .catch(() => '')
     .then(got => {
+      const isAnother = known !== '' && got !== '' && got !== known
       known = got
+      if (isAnother) for (const listener of changed) listener()
       return got
     })
   return word
@@ -75,7 +84,26 @@ const sameOrigin: Middleware = {
   },
 }
 
-export const api = createClient<paths>({ baseUrl: '/', credentials: 'same-origin', fetch: request => fetch(request) })
+/**
+ * Sends a request, and once more with another word if the browser has another login by now. SECURITY: what changes something is not sent again,
+ * because the person who decided it may be another one than who is logged in now.
+ */
+async function send(request: Request): Promise<Response> {
+  const response = await fetch(request)
+  if (response.status !== 403) return response
+  const problem: { code?: string } | undefined = await response
+    .clone()
+    .json()
+    .catch(() => undefined)
+  if (problem?.code !== 'login_changed') return response
+  forgetWord()
+  const again = await headers()
+  if (request.method !== 'GET') return response
+  for (const [name, value] of Object.entries(again)) request.headers.set(name, value)
+  return fetch(request)
+}
+
+export const api = createClient<paths>({ baseUrl: '/', credentials: 'same-origin', fetch: send })
 api.use(sameOrigin)
 
 type Answer<T> = { data?: T; error?: unknown; response: Response }

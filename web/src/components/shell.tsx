@@ -1,6 +1,6 @@
 // What stands around every page: where one can go, whether the stream is live, who is logged in.
 
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useMatches, useNavigate } from '@tanstack/react-router'
 import {
   Activity,
@@ -26,7 +26,7 @@ import {
   Zap,
 } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { ApiError, api, body, onLoggedOut } from '@/api/client'
+import { ApiError, api, body, onLoggedOut, onLoginChanged } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
@@ -282,8 +282,10 @@ const SENT_MS = 10_000
 /** Goes to the login where there is none. Whoever was logged in is asked instead: what they typed here stays. */
 function Session() {
   const me = useQuery(meQuery)
+  const client = useQueryClient()
   const [found, setFound] = useState(false)
   useEffect(() => onLoggedOut(() => setFound(true)), [])
+  useEffect(() => onLoginChanged(() => void client.invalidateQueries()), [client])
   // It may have been found before anybody listened here.
   const out = found || (me.error instanceof ApiError && me.error.code === 'unauthenticated')
   const login = `/login?next=${encodeURIComponent(location.pathname + location.search)}`

@@ -113,7 +113,11 @@ impl Visitor {
 
     /// Gives the browser its name, if it has none.
     pub(super) fn known(&self, response: Response) -> Response {
-        if self.is_new { self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax") } else { response }
+        if self.is_new { self.named(response) } else { response }
+    }
+
+    fn named(&self, response: Response) -> Response {
+        self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax")
     }
 
     /// On to another page, with the cookie of a login.
@@ -121,8 +125,9 @@ impl Visitor {
         self.with_login(Redirect::to(next).into_response(), login)
     }
 
-    /// Gives the browser the cookie of a login.
+    /// Gives the browser the cookie of a login. Its own name goes with it, so that the words of the login count as long as that does.
     pub(super) fn with_login(&self, response: Response, login: &Secret<String>) -> Response {
+        let response = self.named(response);
         self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
     }
 
@@ -171,7 +176,8 @@ pub(super) async fn of_own_page(parts: &mut Parts, app: &App) -> Result<Option<S
     if is_of_others(parts, app) {
         return Err(Refusal::new(Code::Forbidden, "a page of another site made this request; nothing was done"));
     }
-    visitor.check_of_login(API_PLACE, &word)?;
+    let changed = |_refusal| Refusal::new(Code::LoginChanged, "the page is not of the login that this browser has now; nothing was done");
+    visitor.check_of_login(API_PLACE, &word).map_err(changed)?;
     Ok(Some(Secret::new(login)))
 }
 
@@ -417,6 +423,21 @@ mod tests {
             let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from, sign_in: None };
             assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_browser_outlives_the_login_that_it_is_sent_with() {
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let visitor = Visitor { browser: "b".into(), is_new: false, login: None, is_secure: false, from, sign_in: None };
+        let response = visitor.with_login(().into_response(), &Secret::new("l".to_owned()));
+        let cookies: Vec<_> = response.headers().get_all(header::SET_COOKIE).iter().collect();
+        assert_eq!(
+            cookies,
+            [
+                "countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax",
+                "countersign_login=l; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict",
+            ]
+        );
     }
 
     #[test]

@@ -72,6 +72,9 @@ async fn a_page_of_others_does_nothing_with_the_login_of_a_browser(kind: Kind) {
     ] {
         assert_eq!(browser.fetch(Method::POST, &approve, &headers).await.status().as_u16(), expected, "{headers:?}");
     }
+    // A page that is open since before the login changed can tell this from what it may not do.
+    let changed: Value = browser.fetch(Method::GET, "/api/v1/whoami", &[(WORD, of_another.as_str())]).await.json().await.unwrap();
+    assert_eq!(changed["code"], "login_changed", "{changed}");
     // Neither is a word of use at another door, nor without the cookie, nor as a token.
     assert_eq!(browser.fetch(Method::POST, "/mcp", &[(WORD, word.as_str())]).await.status(), 401);
     assert_eq!(status(&Browser::of(&server), "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
