@@ -131,6 +131,16 @@ impl Visitor {
         self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
     }
 
+    /// Gives the browser the cookie of its login once more, if that was extended.
+    async fn extended(&self, app: &App, response: Response) -> Result<Response, Refusal> {
+        if let Some(login) = &self.login
+            && logins::extend(app, login).await?
+        {
+            return Ok(self.with_login(response, &Secret::new(login.clone())));
+        }
+        Ok(response)
+    }
+
     /// A page that goes on to another one by itself, with the cookie of a login. A redirect would not do: the request came from a page of the
     /// issuer, so the browser would not send this cookie with it.
     pub(super) fn came_back(&self, login: &Secret<String>, next: Option<String>) -> Response {
@@ -201,15 +211,18 @@ pub(super) struct LoginWord {
     word: Option<String>,
 }
 
-/// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login.
+/// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login, which is extended if half of
+/// its time is over: a page that is used asks again.
 #[utoipa::path(operation_id = "logins_word", get, path = "/login/word", tag = "logins", security(()),
     responses((status = 200, body = LoginWord), (status = "4XX", body = api::Problem, content_type = "application/problem+json")))]
 pub(super) async fn word(State(app): State<App>, visitor: Visitor) -> Response {
-    let word = |_person| visitor.word(&visitor.place_of_login(API_PLACE)).to_string();
-    match visitor.person(&app).await {
-        Ok(person) => visitor.known(Json(LoginWord { word: person.map(word) }).into_response()),
-        Err(refusal) => refusal.into_response(),
-    }
+    let with = |word| visitor.known(Json(LoginWord { word }).into_response());
+    let told = async {
+        let Some(_person) = visitor.person(&app).await? else { return Ok(with(None)) };
+        let word = visitor.word(&visitor.place_of_login(API_PLACE)).to_string();
+        visitor.extended(&app, with(Some(word))).await
+    };
+    told.await.unwrap_or_else(|refusal: Refusal| refusal.into_response())
 }
 
 /// A page that asks for a login, to go on with a call. It says nothing about the call. `why`: what else the person should know.
@@ -287,7 +300,7 @@ pub(super) struct LoginForm {
     next: Option<String>,
 }
 
-/// Logs a person in for an hour: the token becomes a cookie that pages take.
+/// Logs a person in: the token becomes a cookie that pages take.
 #[utoipa::path(operation_id = "logins_log_in", post, path = "/login", tag = "logins", security(()),
     request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
     responses((status = 303, description = "Logged in; to the page that was asked for, or to the inbox."),
