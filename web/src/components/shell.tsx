@@ -26,15 +26,15 @@ import {
   Zap,
 } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { ApiError, api, body, onLoggedOut, onLoginChanged } from '@/api/client'
+import { ApiError, api, body, isLoggedOut, onLogin } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
 import { useLive } from '@/lib/events'
 import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
-import { meQuery } from '@/lib/me'
-import { useBadge, useNotifications, useTitle } from '@/lib/notice'
+import { meQuery, useLoggedOut } from '@/lib/me'
+import { useBadge, useLogoutNotification, useNotifications, useTitle } from '@/lib/notice'
 import { setTheme } from '@/lib/theme'
 import { useWaiting, useWaitingLive } from '@/lib/waiting'
 import { Help } from './help'
@@ -98,10 +98,12 @@ export function Shell() {
     '/events': dead,
   }
   const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
-  useTitle(page, waiting)
-  useBadge(waiting)
+  const isOut = useLoggedOut()
+  useTitle(isOut ? 'Logged out' : page, isOut ? 0 : waiting)
+  useBadge(isOut ? '!' : waiting)
   // Ids sort by birth.
   useNotifications(waiting, () => void navigate({ to: '/', search: { call: asking.sort().at(-1) } }))
+  useLogoutNotification(isOut)
   useKeys({
     'Mod+k': () => setOpen('palette'),
     '?': () => setOpen('help'),
@@ -283,11 +285,9 @@ const SENT_MS = 10_000
 function Session() {
   const me = useQuery(meQuery)
   const client = useQueryClient()
-  const [found, setFound] = useState(false)
-  useEffect(() => onLoggedOut(() => setFound(true)), [])
-  useEffect(() => onLoginChanged(() => void client.invalidateQueries()), [client])
-  // It may have been found before anybody listened here.
-  const out = found || (me.error instanceof ApiError && me.error.code === 'unauthenticated')
+  const out = useLoggedOut()
+  // Whoever is logged in now may be another person: all of the page is read again.
+  useEffect(() => onLogin(() => void (isLoggedOut() || client.invalidateQueries())), [client])
   const login = `/login?next=${encodeURIComponent(location.pathname + location.search)}`
   const wasIn = me.data !== undefined
   useEffect(() => {
@@ -305,5 +305,8 @@ function Session() {
       </div>
     )
   }
-  return me.error instanceof ApiError ? <Failed error={me.error} retry={() => void me.refetch()} /> : null
+  // That nobody was logged in is read again, too.
+  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
+    <Failed error={me.error} retry={() => void me.refetch()} />
+  ) : null
 }

@@ -1,9 +1,9 @@
 // The live stream of the org: one connection for each tab, which goes on where it was cut.
-import { forgetWord, headers } from '@/api/client'
+import { CSRF_HEADER, forgetWord, headers, isLoggedOut, noteLogin } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { parser } from './sse'
 
-export type Live = 'connecting' | 'live' | 'reconnecting' | 'paused'
+export type Live = 'connecting' | 'live' | 'reconnecting' | 'logged out' | 'paused'
 export type OrgEvent = Schemas['StreamEvent']
 
 type Told = {
@@ -20,6 +20,7 @@ const SILENCE_MS = 45_000
 export function follow(told: Told): () => void {
   const stop = new AbortController()
   let cursor: string | undefined
+  let word: string | undefined
   let fails = 0
   const run = async () => {
     while (!stop.signal.aborted) {
@@ -27,11 +28,16 @@ export function follow(told: Told): () => void {
       const both = AbortSignal.any([stop.signal, once.signal])
       let silent = setTimeout(() => once.abort(), SILENCE_MS)
       try {
+        const own = await headers()
+        // Another login may be another person's, who was told something else.
+        if (word !== undefined && word !== own[CSRF_HEADER]) cursor = undefined
+        word = own[CSRF_HEADER]
         const response = await fetch('/api/v1/stream', {
-          headers: { ...(await headers()), accept: 'text/event-stream', ...(cursor ? { 'last-event-id': cursor } : {}) },
+          headers: { ...own, accept: 'text/event-stream', ...(cursor ? { 'last-event-id': cursor } : {}) },
           signal: both,
           cache: 'no-store',
         })
+        if (response.status === 401) noteLogin('out')
         if (response.status === 403) forgetWord()
         if (response.status === 400 || response.status === 422) {
           // The cursor is of another database, or what came after it is kept no longer.
@@ -41,6 +47,7 @@ export function follow(told: Told): () => void {
         if (!response.ok || !response.body) throw new Error(String(response.status))
         fails = 0
         const isFirst = cursor === undefined
+        noteLogin('in')
         told.state('live')
         const feed = parser(
           message => {
@@ -67,7 +74,8 @@ export function follow(told: Told): () => void {
         clearTimeout(silent)
       }
       if (stop.signal.aborted) return
-      told.state('reconnecting')
+      // After a login in another tab it goes on by itself.
+      told.state(isLoggedOut() ? 'logged out' : 'reconnecting')
       fails += 1
       const wait = Math.min(WAIT_MS_MAX, 250 * 2 ** Math.min(fails, 6)) * (0.5 + Math.random() / 2)
       await new Promise(resolve => setTimeout(resolve, wait))

@@ -8,18 +8,18 @@ export function useTitle(page: string | undefined, count: number): void {
   }, [page, count])
 }
 
-/** The number on the icon of the tab. */
-export function useBadge(count: number): void {
+/** What is on the icon of the tab: a number, if there is one, or a sign. */
+export function useBadge(mark: number | '!'): void {
   useEffect(() => {
     const icon = document.querySelector<HTMLLinkElement>('link[rel=icon]')
-    const badge = count > 0 ? drawn(count) : undefined
+    const badge = mark ? drawn(typeof mark === 'number' && mark > 9 ? '9+' : String(mark)) : undefined
     if (!icon) return
     icon.type = badge ? 'image/png' : 'image/svg+xml'
     icon.href = badge ?? '/favicon.svg'
-  }, [count])
+  }, [mark])
 }
 
-function drawn(count: number): string | undefined {
+function drawn(text: string): string | undefined {
   const canvas = document.createElement('canvas')
   canvas.width = 32
   canvas.height = 32
@@ -33,7 +33,7 @@ function drawn(count: number): string | undefined {
   context.font = 'bold 20px sans-serif'
   context.textAlign = 'center'
   context.textBaseline = 'middle'
-  context.fillText(count > 9 ? '9+' : String(count), 16, 17)
+  context.fillText(text, 16, 17)
   return canvas.toDataURL('image/png')
 }
 
@@ -60,14 +60,20 @@ function tell(): void {
   for (const listener of listeners) listener()
 }
 
-/** One tag for all tabs: the newest replaces the one before. */
-function show(body: string): Notification | undefined {
+/** Has one tag for all tabs: the newest replaces the one before. A click on it shows this page. */
+function show(body: string, open?: () => void): boolean {
   try {
-    return new Notification('Countersign', { body, tag: 'countersign-inbox' })
+    const shown = new Notification('Countersign', { body, tag: 'countersign-inbox' })
+    shown.onclick = () => {
+      window.focus()
+      shown.close()
+      open?.()
+    }
+    return true
   } catch {
     isUnsupported = true
     stop()
-    return undefined
+    return false
   }
 }
 
@@ -98,13 +104,14 @@ export function useNotifications(waiting?: number, open?: () => void) {
     const grew = waiting !== undefined && last.current !== undefined && waiting > last.current
     last.current = waiting
     if (!grew || !document.hidden || stateNow() !== 'on') return
-    const shown = show(waiting === 1 ? 'A call waits for a person.' : `${waiting} calls wait for a person.`)
-    if (!shown) return
-    shown.onclick = () => {
-      window.focus()
-      shown.close()
-      latest.current?.()
-    }
+    show(waiting === 1 ? 'A call waits for a person.' : `${waiting} calls wait for a person.`, () => latest.current?.())
   }, [waiting])
   return { state, ask, stop, tryIt }
+}
+
+/** Tells whoever looks elsewhere that nothing more is told here. */
+export function useLogoutNotification(isOut: boolean): void {
+  useEffect(() => {
+    if (isOut && document.hidden && stateNow() === 'on') show('You are logged out: no more calls are told here.')
+  }, [isOut])
 }
