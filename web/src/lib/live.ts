@@ -1,4 +1,4 @@
-// The live stream of the org: one connection for each tab, which goes on where it was cut.
+// The live stream of the org: one connection, which goes on where it was cut.
 import { CSRF_HEADER, forgetWord, headers, isLoggedOut, noteLogin } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { parser } from './sse'
@@ -6,20 +6,23 @@ import { parser } from './sse'
 export type Live = 'connecting' | 'live' | 'reconnecting' | 'logged out' | 'paused'
 export type OrgEvent = Schemas['StreamEvent']
 
-type Told = {
+export type Told = {
   event: (event: OrgEvent) => void
-  state: (state: Live) => void /** Something may have been missed: read anew. */
+  state: (state: Live) => void
+  /** Something may have been missed: read anew. */
   reset: () => void
+  /** The server was heard; with how far the stream is. */
+  alive?: (cursor: string | undefined) => void
 }
 
 const WAIT_MS_MAX = 15_000
 /** The server gives a sign of life every 15 seconds. */
 const SILENCE_MS = 45_000
 
-/** Follows the stream until the returned function is called. */
-export function follow(told: Told): () => void {
+/** Follows the stream, from now or from `after`, until the returned function is called. */
+export function follow(told: Told, after?: string): () => void {
   const stop = new AbortController()
-  let cursor: string | undefined
+  let cursor = after
   let word: string | undefined
   let fails = 0
   const run = async () => {
@@ -67,6 +70,7 @@ export function follow(told: Told): () => void {
           clearTimeout(silent)
           silent = setTimeout(() => once.abort(), SILENCE_MS)
           feed(value)
+          told.alive?.(cursor)
         }
       } catch {
         // Told by the state below.

@@ -55,6 +55,8 @@ function stateNow(): NotifyState {
   return Notification.permission === 'granted' && localStorage.getItem('notify') === 'on' ? 'on' : 'off'
 }
 
+export const isNotified = (): boolean => stateNow() === 'on'
+
 /** Tells every part of the page that the state may be another one. */
 function tell(): void {
   for (const listener of listeners) listener()
@@ -103,7 +105,7 @@ export function useNotifications(waiting?: number, open?: () => void) {
   useEffect(() => {
     const grew = waiting !== undefined && last.current !== undefined && waiting > last.current
     last.current = waiting
-    if (!grew || !document.hidden || stateNow() !== 'on') return
+    if (!grew || !document.hidden || !isNotified()) return
     show(waiting === 1 ? 'A call waits for a person.' : `${waiting} calls wait for a person.`, () => latest.current?.())
   }, [waiting])
   return { state, ask, stop, tryIt }
@@ -112,6 +114,6 @@ export function useNotifications(waiting?: number, open?: () => void) {
 /** Tells whoever looks elsewhere that nothing more is told here. */
 export function useLogoutNotification(isOut: boolean): void {
   useEffect(() => {
-    if (isOut && document.hidden && stateNow() === 'on') show('You are logged out: no more calls are told here.')
+    if (isOut && document.hidden && isNotified()) show('You are logged out: no more calls are told here.')
   }, [isOut])
 }

@@ -211,8 +211,9 @@ pub(super) struct LoginWord {
     word: Option<String>,
 }
 
-/// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login, which is extended if half of
-/// its time is over: a page that is used asks again.
+/// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login.
+///
+/// A login of which half of the time is over is extended with this: a page that is used asks again.
 #[utoipa::path(operation_id = "logins_word", get, path = "/login/word", tag = "logins", security(()),
     responses((status = 200, body = LoginWord), (status = "4XX", body = api::Problem, content_type = "application/problem+json")))]
 pub(super) async fn word(State(app): State<App>, visitor: Visitor) -> Response {
