@@ -60,8 +60,7 @@ async fn a_page_that_is_used_stays_logged_in(kind: Kind) {
     let (browser, word) = logged_in(&server).await;
     let cookies = async || {
         let told = browser.get("/login/word").await;
-        let lines: Vec<_> = told.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned()).collect();
-        lines
+        told.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(cookies().await, Vec::<String>::new(), "half of its time is not over");
     server.clock.advance_seconds(limits::LOGGED_IN_SECONDS / 2);
