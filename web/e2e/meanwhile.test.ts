@@ -4,7 +4,7 @@ import { body } from '@/api/client'
 import { until } from './program'
 import { start } from './server'
 import { upstream } from './upstream'
-import { approvable, card, rows, visit } from './visit'
+import { anotherTab, approvable, card, rows, visit } from './visit'
 
 const REFUSED = /the server responded with a status of 4\d\d|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET/
 
@@ -168,4 +168,30 @@ test('a definition that changes: the card shows the diff, and after the review t
   await page.getByRole('button', { name: 'Accept this definition' }).waitFor({ state: 'detached' })
   expect((await merge()).status).toBe('succeeded')
   expect(forge.called()).toEqual(['merge', 'merge'])
+})
+
+test('eight tabs of one browser: all load, hear what happens, and see what one of them decided', async () => {
+  const server = await start()
+  const agent = await server.agent('Write notes')
+  await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const first = await visit(server)
+  await approvable(first)
+  // Over plain HTTP the browser has six connections to the server.
+  const tabs = [first]
+  while (tabs.length < 7) tabs.push(await anotherTab(first))
+  const last = await anotherTab(first)
+  for (const tab of [...tabs, last]) await tab.getByText('live', { exact: true }).waitFor()
+  await agent.call('files.write_text', { path: 'b.txt', text: 'x' })
+  await last.getByRole('button', { name: /^1 new/ }).waitFor()
+  await first.bringToFront()
+  await first.keyboard.press('a')
+  for (const tab of [first, last]) {
+    await card(tab)
+      .getByText(/^Approved by .*, and it succeeded\.$/)
+      .waitFor()
+  }
+  // The first one has the stream: another goes on with it.
+  await first.close()
+  await agent.call('files.write_text', { path: 'c.txt', text: 'x' })
+  await last.getByRole('button', { name: /^2 new/ }).waitFor()
 })

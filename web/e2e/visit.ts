@@ -38,6 +38,15 @@ export async function visit(server: Pick<Server, 'url' | 'token'>, options: Opti
   return page
 }
 
+/** Another tab of the same browser, on the same page. */
+export async function anotherTab(page: Page): Promise<Page> {
+  const tab = await page.context().newPage()
+  watch(page.context(), tab, undefined)
+  if (process.env.DIST) await replaced(tab, new URL(page.url()).origin, process.env.DIST)
+  await tab.goto(page.url())
+  return tab
+}
+
 /** Waits for the page after a login. Where a redirect leads, nothing is replaced, so then it is opened anew. */
 export async function loggedIn(page: Page, path = '/'): Promise<void> {
   await page.waitForURL(url => !url.pathname.startsWith('/login'))

@@ -62,6 +62,7 @@ codes! {
     SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
     OrgDisabled = "org_disabled", 403, "The org is disabled";
     Forbidden = "forbidden", 403, "The token does not allow this";
+    LoginChanged = "login_changed", 403, "The login of the browser has changed";
     MayNotApprove = "may_not_approve", 403, "The role does not allow approving";
     SelfApproval = "self_approval", 403, "The requester may not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";

@@ -235,6 +235,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::Unauthenticated
         | Code::TokenExpired
         | Code::TokenRevoked
+        | Code::LoginChanged
         | Code::MayNotApprove
         | Code::SelfApproval
         | Code::NotYourSession

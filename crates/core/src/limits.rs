@@ -38,8 +38,10 @@ pub const BATCH_PARTS_MAX: usize = 50;
 pub const BULK_ANSWERS_MAX: usize = 100;
 /// The longest lifetime of a link that answers one invocation; it also ends with the invocation.
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
-/// How long a browser stays logged in; then its person has to log in again.
+/// How long a browser stays logged in unless it is used in the second half of this time; then its person has to log in again.
 pub const LOGGED_IN_SECONDS: u64 = 60 * 60;
+/// How long a browser stays logged in, however it is used; then its person has to log in again.
+pub const LOGGED_IN_SECONDS_MAX: u64 = 12 * 60 * 60;
 /// How long the address that `serve` shows logs its reader in, once; then they log in with a token.
 pub const ONE_TIME_LOGIN_SECONDS: u64 = 15 * 60;
 /// Browsers in which one token is logged in; with one more, the browser that came first is logged out.

@@ -137,7 +137,7 @@ CREATE TABLE logins (
   token_id TEXT NOT NULL,
   created_at BIGINT NOT NULL,
   expires_at BIGINT NOT NULL,
-  -- Under the master key, over all but the time it was made: nobody gives the browser another bearer in the database.
+  -- Under the master key: nobody gives the browser another bearer in the database, or more time.
   mac BYTEA NOT NULL,
   PRIMARY KEY (org_id, hash),
   UNIQUE (hash)

@@ -5,7 +5,7 @@ use crate::db::{Columns, Row, only, vals};
 use crate::keys::Keychain;
 use crate::tokens::draw_token;
 use crate::{Error, Store};
-use countersign_core::limits::{LOGGED_IN_SECONDS, LOGINS_PER_TOKEN_MAX};
+use countersign_core::limits::{LOGGED_IN_SECONDS, LOGGED_IN_SECONDS_MAX, LOGINS_PER_TOKEN_MAX};
 use countersign_core::ports::Principals;
 use countersign_core::{OrgId, Principal, Secret, Timestamp, TokenId};
 use serde_json::json;
@@ -20,18 +20,19 @@ pub enum LinkOpened {
     Elsewhere,
 }
 
-/// What nobody changes in a login's row without the master key: whose browser it is, and for how long.
+/// What nobody changes in a login's row without the master key: whose browser it is, since when, and for how long.
 struct Login {
     org: OrgId,
     hash: Vec<u8>,
     token: TokenId,
+    created_at: Timestamp,
     expires_at: Timestamp,
 }
 
 impl Login {
     fn mac(&self, keychain: &Keychain) -> blake3::Hash {
-        let Self { org, hash, token, expires_at } = self;
-        keychain.row_mac(&json!(["login", org, hash, token, expires_at]).to_string())
+        let Self { org, hash, token, created_at, expires_at } = self;
+        keychain.row_mac(&json!(["login", org, hash, token, created_at, expires_at]).to_string())
     }
 }
 
@@ -61,11 +62,11 @@ impl Store {
                     )
                     .await?;
                     let hash = store.keychain.token_hash(text.expose()).to_vec();
-                    let login = Login { org, hash, token, expires_at: now.plus_seconds(LOGGED_IN_SECONDS) };
+                    let login = Login { org, hash, token, created_at: now, expires_at: now.plus_seconds(LOGGED_IN_SECONDS) };
                     let mac = login.mac(&store.keychain).as_bytes().to_vec();
                     tx.exec(
                         "INSERT INTO logins (org_id, hash, token_id, created_at, expires_at, mac) VALUES ($1, $2, $3, $4, $5, $6)",
-                        &vals![login.org.as_str(), login.hash, login.token.as_str(), now, login.expires_at, mac],
+                        &vals![login.org.as_str(), login.hash, login.token.as_str(), login.created_at, login.expires_at, mac],
                     )
                     .await?;
                     Ok(Some(text))
@@ -76,17 +77,35 @@ impl Store {
 
     /// The person who has logged in in the browser that shows this text, as the token they logged in with lets them act now.
     pub async fn find_logged_in(&self, text: &str) -> Result<Option<Principal>, Error> {
-        let Some((login, mac)) = self.find_row_of_login(text).await? else {
+        let Some(login) = self.find_open_login(text).await? else {
             return Ok(None);
         };
-        // SECURITY: this comparison takes the same time wherever a difference lies.
-        if login.mac(&self.keychain) != *mac {
-            return Err(Error::Corrupt { message: format!("a login with token `{}` was changed in the database", login.token) });
-        }
-        if login.expires_at <= self.db.now().await? {
-            return Ok(None);
-        }
         Principals::find_bearer(self, &login.org, &login.token).await
+    }
+
+    /// Extends the login of the browser that shows this text, if half of its time is over, up to the longest time that a login has. Returns
+    /// whether it did.
+    pub async fn extend_login(&self, text: &str) -> Result<bool, Error> {
+        let Some(login) = self.find_open_login(text).await? else {
+            return Ok(false);
+        };
+        let (now, before) = (self.db.now().await?, login.expires_at);
+        let until = now.plus_seconds(LOGGED_IN_SECONDS).min(login.created_at.plus_seconds(LOGGED_IN_SECONDS_MAX));
+        if before > now.plus_seconds(LOGGED_IN_SECONDS / 2) || until <= before {
+            return Ok(false);
+        }
+        let login = Login { expires_at: until, ..login };
+        let mac = login.mac(&self.keychain).as_bytes().to_vec();
+        self.db
+            .write(login.org.clone(), move |tx| {
+                Box::pin(async move {
+                    // Whoever has logged out meanwhile stays so.
+                    let sql = "UPDATE logins SET expires_at = $1, mac = $2 WHERE org_id = $3 AND hash = $4 AND expires_at = $5";
+                    let changed = tx.exec(sql, &vals![login.expires_at, mac, login.org.as_str(), login.hash, before]).await?;
+                    Ok(changed > 0)
+                })
+            })
+            .await
     }
 
     /// Ends the login of the browser that shows this text, if there is one.
@@ -104,9 +123,22 @@ impl Store {
             .await
     }
 
+    /// The login that this text stands for, if its time is not over.
+    async fn find_open_login(&self, text: &str) -> Result<Option<Login>, Error> {
+        let Some((login, mac)) = self.find_row_of_login(text).await? else {
+            return Ok(None);
+        };
+        // SECURITY: this comparison takes the same time wherever a difference lies.
+        if login.mac(&self.keychain) != *mac {
+            return Err(Error::Corrupt { message: format!("a login with token `{}` was changed in the database", login.token) });
+        }
+        Ok((login.expires_at > self.db.now().await?).then_some(login))
+    }
+
     async fn find_row_of_login(&self, text: &str) -> Result<Option<(Login, Vec<u8>)>, Error> {
         let sql =
-            "/* every org: the browser shows its login alone */ SELECT org_id, hash, token_id, expires_at, mac FROM logins WHERE hash = $1";
+            "/* every org: the browser shows its login alone */ SELECT org_id, hash, token_id, created_at, expires_at, mac FROM logins
+                   WHERE hash = $1";
         only(self.db.read(sql, &vals![self.keychain.token_hash(text).to_vec()]).await?, read_login)
     }
 
@@ -147,6 +179,7 @@ impl Store {
 
 fn read_login(row: Row) -> Result<(Login, Vec<u8>), Error> {
     let mut columns = Columns::of(row);
-    let login = Login { org: columns.id()?, hash: columns.bytes()?, token: columns.id()?, expires_at: columns.time()? };
+    let (org, hash, token) = (columns.id()?, columns.bytes()?, columns.id()?);
+    let login = Login { org, hash, token, created_at: columns.time()?, expires_at: columns.time()? };
     Ok((login, columns.bytes()?))
 }

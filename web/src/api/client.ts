@@ -19,27 +19,55 @@ export class ApiError extends Error {
   }
 }
 
-type Listener = () => void
-let word: Promise<string> | undefined
-let known = ''
-const loggedOut = new Set<Listener>()
+/** An older word is asked for again before something is read, which extends the login: whoever uses a page stays logged in. */
+const WORD_MS = 5 * 60_000
 
-/** Calls when this browser is found to be logged out. */
-export function onLoggedOut(listener: Listener): () => void {
-  loggedOut.add(listener)
-  return () => loggedOut.delete(listener)
+let word: Promise<string> | undefined
+let askedAt = 0
+let known = ''
+let isOut = false
+const listeners = new Set<() => void>()
+
+/** Calls when this browser was found to be logged out, or to be logged in again, perhaps as somebody else. */
+export function onLogin(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+export const isLoggedOut = (): boolean => isOut
+
+/** What an answer of the server says of the login. */
+export function noteLogin(found: 'in' | 'out'): void {
+  if (found === 'out') forgetWord()
+  if (isOut === (found === 'out')) return
+  isOut = found === 'out'
+  tell()
+}
+
+function tell(): void {
+  for (const listener of listeners) listener()
 }
 
 /** The word of this login; asked for once, and again after the server refused it. */
-export function csrfWord(): Promise<string> {
-  word ??= fetch('/login/word', { headers: { accept: 'application/json' } })
-    .then(async response => (response.ok ? (((await response.json()) as { word: string | null }).word ?? '') : ''))
-    .catch(() => '')
-    .then(got => {
-      known = got
-      return got
-    })
+function csrfWord(): Promise<string> {
+  word ??= asked().catch(cause => {
+    // Vite has no such page.
+    if (import.meta.env.DEV) return ''
+    forgetWord()
+    throw cause
+  })
   return word
+}
+
+async function asked(): Promise<string> {
+  askedAt = Date.now()
+  const response = await fetch('/login/word', { headers: { accept: 'application/json' } })
+  if (!response.ok) throw new Error(`the server answered ${response.status}`)
+  const got = ((await response.json()) as { word: string | null }).word ?? ''
+  const isAnother = known !== '' && got !== '' && got !== known
+  known = got
+  if (isAnother) tell()
+  return got
 }
 
 /** The word as it was last known, for a request that cannot wait. */
@@ -49,8 +77,7 @@ export const lastWord = (): string => known
 export async function headers(): Promise<Record<string, string>> {
   const own = await csrfWord()
   if (own === '' && !import.meta.env.DEV) {
-    forgetWord()
-    for (const listener of loggedOut) listener()
+    noteLogin('out')
     throw new ApiError({ type: '', title: 'Not logged in', status: 401, code: 'unauthenticated', detail: 'nobody is logged in here' })
   }
   return { [CSRF_HEADER]: own }
@@ -62,20 +89,38 @@ export function forgetWord(): void {
 
 const sameOrigin: Middleware = {
   async onRequest({ request }) {
+    if (request.method === 'GET' && Date.now() - askedAt > WORD_MS) forgetWord()
     for (const [name, value] of Object.entries(await headers())) request.headers.set(name, value)
     return request
   },
   async onResponse({ response }) {
     heard(response.headers.get('date'))
-    if (response.status === 401) {
-      forgetWord()
-      for (const listener of loggedOut) listener()
-    }
+    if (response.status === 401) noteLogin('out')
+    else if (response.ok) noteLogin('in')
     return response
   },
 }
 
-export const api = createClient<paths>({ baseUrl: '/', credentials: 'same-origin', fetch: request => fetch(request) })
+/**
+ * Sends a request, and once more with another word if the browser has another login by now. SECURITY: what changes something is not sent again,
+ * because the person who decided it may be another one than who is logged in now.
+ */
+async function send(request: Request): Promise<Response> {
+  const response = await fetch(request)
+  if (response.status !== 403) return response
+  const problem: { code?: string } | undefined = await response
+    .clone()
+    .json()
+    .catch(() => undefined)
+  if (problem?.code !== 'login_changed') return response
+  forgetWord()
+  const again = await headers()
+  if (request.method !== 'GET') return response
+  for (const [name, value] of Object.entries(again)) request.headers.set(name, value)
+  return fetch(request)
+}
+
+export const api = createClient<paths>({ baseUrl: '/', credentials: 'same-origin', fetch: send })
 api.use(sameOrigin)
 
 type Answer<T> = { data?: T; error?: unknown; response: Response }

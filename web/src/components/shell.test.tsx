@@ -3,7 +3,7 @@ import { renderHook, screen, waitFor, within } from '@testing-library/react'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { useBadge } from '@/lib/notice'
 import { openPage } from '@/test/page'
-import { base } from '@/test/server'
+import { base, Refused } from '@/test/server'
 import { PLACES } from './shell'
 
 /** The browser's notifications, without a browser. */
@@ -115,6 +115,37 @@ test('notifications are asked for, say nothing of a call, and lead to the newest
   hidden.mockRestore()
   await user.click(screen.getByRole('button', { name: 'stop' }))
   expect(await screen.findByRole('button', { name: 'Notify me' })).toBeTruthy()
+})
+
+test('a login that ends is told to whoever looks elsewhere, and a login in another tab takes it back', async () => {
+  const icon = document.head.appendChild(Object.assign(document.createElement('link'), { rel: 'icon' }))
+  const fillText = vi.fn()
+  const context = { beginPath() {}, roundRect() {}, fill() {}, fillText }
+  vi.spyOn(HTMLCanvasElement.prototype, 'getContext').mockReturnValue(context as never)
+  vi.spyOn(document, 'hidden', 'get').mockReturnValue(true)
+  Shown.permission = 'granted'
+  localStorage.setItem('notify', 'on')
+  let word = 'of ada'
+  const checked = (answer: unknown) => () => (word ? answer : new Refused(401, { code: 'unauthenticated', detail: 'nobody', status: 401 }))
+  const { server } = open({
+    'GET /login/word': () => ({ word }),
+    'GET /api/v1/whoami': () => checked({ ...base, name: word.slice(3), role: 'owner', permissions: [] })(),
+    'GET /api/v1/stream': checked('events'),
+  })
+  await screen.findByText('live')
+  await screen.findByText('ada')
+  word = ''
+  server.tell('event: problem\ndata: {}\n\n')
+  await screen.findByText(/You are not logged in here, or no longer\./)
+  expect(await screen.findByText('logged out')).toBeTruthy()
+  expect([document.title, fillText.mock.lastCall?.[0]]).toEqual(['Logged out · Countersign', '!'])
+  expect(Shown.all.map(each => each.options.body)).toEqual(['You are logged out: no more calls are told here.'])
+  word = 'of bob'
+  await screen.findByText('live')
+  await screen.findByText('bob')
+  expect(screen.queryByText(/You are not logged in here/)).toBeNull()
+  expect([document.title, icon.getAttribute('href')]).toEqual(['Grants · Countersign', '/favicon.svg'])
+  icon.remove()
 })
 
 test('the icon of the tab has the number of calls that wait', () => {

@@ -1,6 +1,6 @@
 // What stands around every page: where one can go, whether the stream is live, who is logged in.
 
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useMatches, useNavigate } from '@tanstack/react-router'
 import {
   Activity,
@@ -27,15 +27,15 @@ import {
   Zap,
 } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { ApiError, api, body, onLoggedOut } from '@/api/client'
+import { ApiError, api, body, isLoggedOut, onLogin } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
 import { useLive } from '@/lib/events'
 import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
-import { meQuery } from '@/lib/me'
-import { useBadge, useNotifications, useTitle } from '@/lib/notice'
+import { meQuery, useLoggedOut } from '@/lib/me'
+import { useBadge, useLogoutNotification, useNotifications, useTitle } from '@/lib/notice'
 import { useUnread, useUnreadLive } from '@/lib/notifications'
 import { setTheme } from '@/lib/theme'
 import { useWaiting, useWaitingLive } from '@/lib/waiting'
@@ -104,10 +104,12 @@ export function Shell() {
     '/events': dead,
   }
   const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
-  useTitle(page, waiting)
-  useBadge(waiting)
+  const isOut = useLoggedOut()
+  useTitle(isOut ? 'Logged out' : page, isOut ? 0 : waiting)
+  useBadge(isOut ? '!' : waiting)
   // Ids sort by birth.
   useNotifications(waiting, () => void navigate({ to: '/', search: { call: asking.sort().at(-1) } }))
+  useLogoutNotification(isOut)
   useKeys({
     'Mod+k': () => setOpen('palette'),
     '?': () => setOpen('help'),
@@ -288,10 +290,10 @@ const SENT_MS = 10_000
 /** Goes to the login where there is none. Whoever was logged in is asked instead: what they typed here stays. */
 function Session() {
   const me = useQuery(meQuery)
-  const [found, setFound] = useState(false)
-  useEffect(() => onLoggedOut(() => setFound(true)), [])
-  // It may have been found before anybody listened here.
-  const out = found || (me.error instanceof ApiError && me.error.code === 'unauthenticated')
+  const client = useQueryClient()
+  const out = useLoggedOut()
+  // Whoever is logged in now may be another person: all of the page is read again.
+  useEffect(() => onLogin(() => void (isLoggedOut() || client.invalidateQueries())), [client])
   const login = `/login?next=${encodeURIComponent(location.pathname + location.search)}`
   const wasIn = me.data !== undefined
   useEffect(() => {
@@ -309,5 +311,8 @@ function Session() {
       </div>
     )
   }
-  return me.error instanceof ApiError ? <Failed error={me.error} retry={() => void me.refetch()} /> : null
+  // That nobody was logged in is read again, too.
+  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
+    <Failed error={me.error} retry={() => void me.refetch()} />
+  ) : null
 }

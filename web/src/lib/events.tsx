@@ -1,6 +1,7 @@
-// The org's events for every part of the page: one stream for each tab.
+// The org's events for every part of the page.
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from 'react'
-import { follow, type Live, type OrgEvent } from './live'
+import type { Live, OrgEvent } from './live'
+import { followTogether } from './shared-stream'
 
 type Listener = (event: OrgEvent | 'reset') => void
 type Events = { state: Live; pause: (paused: boolean) => void; listen: (listener: Listener) => () => void }
@@ -22,7 +23,7 @@ export function EventsProvider({ children }: { children: ReactNode }) {
       return
     }
     if (wasPaused.current) tell('reset')
-    return follow({ event: tell, state: setState, reset: () => tell('reset') })
+    return followTogether({ event: tell, state: setState, reset: () => tell('reset') })
   }, [paused])
   const listen = useCallback((listener: Listener) => {
     listeners.current.add(listener)

@@ -29,6 +29,7 @@ export function serve(answers: Record<string, Answer>) {
   let tell: (text: string) => void = () => {}
   const all: Record<string, Answer> = {
     'GET /login/word': () => ({ word: 'w0rd' }),
+    'GET /api/v1/stream': () => 'events',
     'GET /api/v1/whoami': () => me,
     'GET /api/v1/users': () => ({ items: [{ id: 'usr_x', name: 'Ada' }], next: null }),
     'GET /api/v1/kill-switches': () => ({ items: [], next: null }),
@@ -47,19 +48,20 @@ export function serve(answers: Record<string, Answer>) {
       headers: request.headers,
     }
     asked.push(one)
-    if (url.pathname === '/api/v1/stream') {
+    const answer =
+      all[`${request.method} ${url.pathname}`]?.(one) ??
+      new Refused(404, { code: 'not_found', title: 'Not found', detail: 'nothing', type: '', status: 404 })
+    if (url.pathname === '/api/v1/stream' && !(answer instanceof Refused)) {
       const stream = new ReadableStream<Uint8Array>({
         start(controller) {
           const encoder = new TextEncoder()
+          init?.signal?.addEventListener('abort', () => controller.error(new Error('aborted')))
           tell = words => controller.enqueue(encoder.encode(words))
           tell('event: stream.opened\ndata: {}\nid: 1\n\n')
         },
       })
       return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
     }
-    const answer =
-      all[`${request.method} ${url.pathname}`]?.(one) ??
-      new Refused(404, { code: 'not_found', title: 'Not found', detail: 'nothing', type: '', status: 404 })
     const [status, body] = answer instanceof Refused ? [answer.status, answer.problem] : [200, answer]
     return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
   })

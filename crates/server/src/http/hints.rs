@@ -43,6 +43,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => "send `authorization: Bearer <token>` with a valid token",
         Code::OrgDisabled => "ask an operator of the server",
         Code::Forbidden => "see what the token may do with `GET /api/v1/whoami`",
+        Code::LoginChanged => "see who is logged in, then send it again, with the word of `GET /login/word`",
         Code::MayNotApprove | Code::SelfApproval => ASK_ANOTHER,
         Code::NotYourSession => "use the token of the session",
         Code::NotAMember => "see who is one with `GET /api/v1/spaces`, and ask them; an admin can also become one",

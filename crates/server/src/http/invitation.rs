@@ -66,7 +66,7 @@ pub(super) struct InvitationForm {
 /// The token, for the person to keep.
 fn kept(token: &Secret<String>) -> String {
     format!(
-        "<h1>Welcome</h1><p>You are logged in here for an hour. This is your access token: keep it where you keep passwords, and log in with it \
+        "<h1>Welcome</h1><p>You are logged in here. This is your access token: keep it where you keep passwords, and log in with it \
          the next time, here or with <code>countersign login</code>. It is shown now and never again.</p><pre>{}</pre>\
          <p><a href=\"/\">To the inbox</a></p>",
         escaped_line(token.expose()),

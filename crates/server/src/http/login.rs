@@ -113,7 +113,11 @@ impl Visitor {
 
     /// Gives the browser its name, if it has none.
     pub(super) fn known(&self, response: Response) -> Response {
-        if self.is_new { self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax") } else { response }
+        if self.is_new { self.named(response) } else { response }
+    }
+
+    fn named(&self, response: Response) -> Response {
+        self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax")
     }
 
     /// On to another page, with the cookie of a login.
@@ -121,9 +125,20 @@ impl Visitor {
         self.with_login(Redirect::to(next).into_response(), login)
     }
 
-    /// Gives the browser the cookie of a login.
+    /// Gives the browser the cookie of a login. Its own name goes with it, so that the words of the login count as long as that does.
     pub(super) fn with_login(&self, response: Response, login: &Secret<String>) -> Response {
+        let response = self.named(response);
         self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+    }
+
+    /// Gives the browser the cookie of its login once more, if that was extended.
+    async fn extended(&self, app: &App, response: Response) -> Result<Response, Refusal> {
+        if let Some(login) = &self.login
+            && logins::extend(app, login).await?
+        {
+            return Ok(self.with_login(response, &Secret::new(login.clone())));
+        }
+        Ok(response)
     }
 
     /// A page that goes on to another one by itself, with the cookie of a login. A redirect would not do: the request came from a page of the
@@ -171,7 +186,8 @@ pub(super) async fn of_own_page(parts: &mut Parts, app: &App) -> Result<Option<S
     if is_of_others(parts, app) {
         return Err(Refusal::new(Code::Forbidden, "a page of another site made this request; nothing was done"));
     }
-    visitor.check_of_login(API_PLACE, &word)?;
+    let changed = |_refusal| Refusal::new(Code::LoginChanged, "the page is not of the login that this browser has now; nothing was done");
+    visitor.check_of_login(API_PLACE, &word).map_err(changed)?;
     Ok(Some(Secret::new(login)))
 }
 
@@ -196,14 +212,18 @@ pub(super) struct LoginWord {
 }
 
 /// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login.
+///
+/// A login of which half of the time is over is extended with this: a page that is used asks again.
 #[utoipa::path(operation_id = "logins_word", get, path = "/login/word", tag = "logins", security(()),
     responses((status = 200, body = LoginWord), (status = "4XX", body = api::Problem, content_type = "application/problem+json")))]
 pub(super) async fn word(State(app): State<App>, visitor: Visitor) -> Response {
-    let word = |_person| visitor.word(&visitor.place_of_login(API_PLACE)).to_string();
-    match visitor.person(&app).await {
-        Ok(person) => visitor.known(Json(LoginWord { word: person.map(word) }).into_response()),
-        Err(refusal) => refusal.into_response(),
-    }
+    let with = |word| visitor.known(Json(LoginWord { word }).into_response());
+    let told = async {
+        let Some(_person) = visitor.person(&app).await? else { return Ok(with(None)) };
+        let word = visitor.word(&visitor.place_of_login(API_PLACE)).to_string();
+        visitor.extended(&app, with(Some(word))).await
+    };
+    told.await.unwrap_or_else(|refusal: Refusal| refusal.into_response())
 }
 
 /// A page that asks for a login, to go on with a call. It says nothing about the call. `why`: what else the person should know.
@@ -281,7 +301,7 @@ pub(super) struct LoginForm {
     next: Option<String>,
 }
 
-/// Logs a person in for an hour: the token becomes a cookie that pages take.
+/// Logs a person in: the token becomes a cookie that pages take.
 #[utoipa::path(operation_id = "logins_log_in", post, path = "/login", tag = "logins", security(()),
     request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
     responses((status = 303, description = "Logged in; to the page that was asked for, or to the inbox."),
@@ -417,6 +437,21 @@ mod tests {
             let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from, sign_in: None };
             assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_browser_outlives_the_login_that_it_is_sent_with() {
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let visitor = Visitor { browser: "b".into(), is_new: false, login: None, is_secure: false, from, sign_in: None };
+        let response = visitor.with_login(().into_response(), &Secret::new("l".to_owned()));
+        let cookies: Vec<_> = response.headers().get_all(header::SET_COOKIE).iter().collect();
+        assert_eq!(
+            cookies,
+            [
+                "countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax",
+                "countersign_login=l; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict",
+            ]
+        );
     }
 
     #[test]

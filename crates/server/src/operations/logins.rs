@@ -51,6 +51,11 @@ pub(crate) async fn find(app: &App, login: &str) -> Result<Option<Principal>, Er
     Ok(app.store().find_logged_in(login).await?)
 }
 
+/// Extends the login of the browser that shows this text, if it is time to. Returns whether it did.
+pub(crate) async fn extend(app: &App, login: &str) -> Result<bool, Error> {
+    Ok(app.store().extend_login(login).await?)
+}
+
 /// Ends the login of the browser that shows this text.
 pub(crate) async fn log_out(app: &App, login: &str) -> Result<(), Error> {
     Ok(app.store().log_out(login).await?)

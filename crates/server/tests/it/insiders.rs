@@ -208,6 +208,8 @@ async fn a_login_gets_no_other_bearer_in_the_database() {
     server.home.tamper(&format!("UPDATE logins SET token_id = {owners_token}"));
     let page = format!("/inbox/{id}");
     assert_eq!((mallorys.get(&page).await.status, owners.get(&page).await.status), (500, 200), "only the owner's row is as it was written");
+    server.home.tamper("UPDATE logins SET created_at = created_at + 1");
+    assert_eq!(owners.get(&page).await.status, 500, "nor does a login last longer");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

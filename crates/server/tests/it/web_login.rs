@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 on_both_engines!(
     a_page_of_ours_answers_with_the_login_of_its_browser,
+    a_page_that_is_used_stays_logged_in,
     a_page_of_others_does_nothing_with_the_login_of_a_browser,
     a_stream_ends_with_the_login_it_was_opened_with,
     an_invitation_is_accepted_in_a_browser_once,
@@ -54,6 +55,26 @@ async fn a_page_of_ours_answers_with_the_login_of_its_browser(kind: Kind) {
     server.verify().await;
 }
 
+async fn a_page_that_is_used_stays_logged_in(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (browser, word) = logged_in(&server).await;
+    let cookies = async || {
+        let told = browser.get("/login/word").await;
+        told.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(cookies().await, Vec::<String>::new(), "half of its time is not over");
+    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS / 2);
+    let sent = cookies().await;
+    assert!(sent.len() == 2 && sent[0].starts_with("countersign_browser=") && sent[1].starts_with("countersign_login="), "{sent:?}");
+    // The word is the same, and counts as long as the login does now.
+    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS - 1);
+    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 200);
+    assert_eq!(browser.word().await, Some(word.clone()));
+    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
+    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
+    assert_eq!((browser.word().await, cookies().await), (None, Vec::new()));
+}
+
 async fn a_page_of_others_does_nothing_with_the_login_of_a_browser(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -72,6 +93,9 @@ async fn a_page_of_others_does_nothing_with_the_login_of_a_browser(kind: Kind) {
     ] {
         assert_eq!(browser.fetch(Method::POST, &approve, &headers).await.status().as_u16(), expected, "{headers:?}");
     }
+    // A page that is open since before the login changed can tell this from what it may not do.
+    let changed: Value = browser.fetch(Method::GET, "/api/v1/whoami", &[(WORD, of_another.as_str())]).await.json().await.unwrap();
+    assert_eq!(changed["code"], "login_changed", "{changed}");
     // Neither is a word of use at another door, nor without the cookie, nor as a token.
     assert_eq!(browser.fetch(Method::POST, "/mcp", &[(WORD, word.as_str())]).await.status(), 401);
     assert_eq!(status(&Browser::of(&server), "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);

@@ -562,7 +562,7 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 45] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
     ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
@@ -600,6 +600,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 45] = [
     ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
     ("find_logged_in", "the browser shows its login alone, which names the org"),
+    ("extend_login", "the browser shows its login alone, which names the org; it lasts longer"),
     ("log_out", "the browser shows its login alone, which names the org; it is ended"),
     ("connect", "the limiter, which counts by ids that no two orgs share"),
     ("find_called_channel", "Slack names the channel alone; what it signs decides whether it is answered"),

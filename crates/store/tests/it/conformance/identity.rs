@@ -26,6 +26,7 @@ on_both_engines!(
     who_someone_is_now_is_known_without_their_token,
     a_token_keeps_what_its_clients_get_over_mcp,
     a_login_is_worth_what_its_token_is_and_ends_by_itself,
+    a_login_that_is_used_goes_on_up_to_its_longest_time,
     a_link_is_open_in_the_browser_that_opened_it_first,
     a_spaces_key_opens_only_what_it_sealed,
     everything_is_listed_by_page,
@@ -375,6 +376,32 @@ async fn a_login_is_worth_what_its_token_is_and_ends_by_itself(kind: Kind) {
     world.clock.advance_seconds(60);
     assert_eq!(store.find_logged_in(login.expose()).await, Ok(None));
     assert!(store.log_in(&bearer).await.unwrap().is_none());
+}
+
+async fn a_login_that_is_used_goes_on_up_to_its_longest_time(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = &tenant.as_owner;
+    let (login, other) = (store.log_in(by).await.unwrap().unwrap(), store.log_in(by).await.unwrap().unwrap());
+    let half = limits::LOGGED_IN_SECONDS / 2;
+    world.clock.advance_seconds(half - 1);
+    assert_eq!(store.extend_login(login.expose()).await, Ok(false), "half of its time is not over");
+    world.clock.advance_seconds(1);
+    for _ in 0..limits::LOGGED_IN_SECONDS_MAX / half - 2 {
+        assert_eq!(store.extend_login(login.expose()).await, Ok(true));
+        assert_eq!(store.extend_login(login.expose()).await, Ok(false), "once is enough");
+        world.clock.advance_seconds(half);
+    }
+    assert_eq!(store.extend_login(login.expose()).await, Ok(false), "it has its longest time");
+    world.clock.advance_seconds(half - 1);
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(Some(by.clone())));
+    world.clock.advance_seconds(1);
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(None));
+    // What has ended does not go on.
+    for ended in [login.expose(), other.expose(), "cs_login_x"] {
+        assert_eq!(store.extend_login(ended).await, Ok(false));
+        assert_eq!(store.find_logged_in(ended).await, Ok(None));
+    }
 }
 
 async fn a_link_is_open_in_the_browser_that_opened_it_first(kind: Kind) {
