@@ -1,14 +1,13 @@
 // Every call there was and is, by status.
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
+import { Fresh } from '@/components/fresh'
 import { PageHead, Tabs } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
-import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { invocationsQuery } from './queries'
@@ -32,7 +31,6 @@ export function Invocations() {
   const filter = route.useSearch()
   const navigate = useNavigate({ from: '/invocations' })
   const calls = useInfiniteQuery(invocationsQuery(filter))
-  const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void calls.refetch())
   const items = calls.data?.pages.flatMap(page => page.items) ?? []
   const total = calls.data?.pages[0]?.total
   const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
@@ -70,11 +68,7 @@ export function Invocations() {
           onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
         />
       </PageHead>
-      {fresh && (
-        <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
-          <span aria-live="polite">Something changed. Read it again</span>
-        </Button>
-      )}
+      <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('invocation.')} read={() => void calls.refetch()} />
       <div className="min-h-0 flex-1 overflow-auto">
         {calls.error && <Failed error={calls.error as ApiError} retry={() => void calls.refetch()} />}
         {calls.isPending ? (
@@ -101,24 +95,6 @@ export function Invocations() {
       </div>
     </div>
   )
-}
-
-/** Rows stay where they are: what happened meanwhile waits behind a button. */
-function useFresh(filter: string, read: () => void) {
-  const [fresh, setFresh] = useState(false)
-  const seen = useRef(filter)
-  useOrgEvents(event => setFresh(old => old || (event !== 'reset' && event.type.startsWith('invocation.'))))
-  useEffect(() => {
-    if (seen.current !== filter) setFresh(false)
-    seen.current = filter
-  }, [filter])
-  return {
-    fresh,
-    reveal: () => {
-      setFresh(false)
-      read()
-    },
-  }
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {

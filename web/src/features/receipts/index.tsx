@@ -3,11 +3,11 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
+import { Fresh } from '@/components/fresh'
 import { PageHead } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
-import { useOrgEvents } from '@/lib/events'
 import { milliseconds, withFlags } from '@/lib/format'
 import { bodyOf, timeOf } from './model'
 import { receiptsQuery } from './queries'
@@ -19,10 +19,6 @@ export function Receipts() {
   const filter = route.useSearch()
   const navigate = useNavigate({ from: '/receipts' })
   const receipts = useInfiniteQuery(receiptsQuery(filter))
-  useOrgEvents(event => {
-    // What is looked at does not move: only the first page is read again, and only at its top.
-    if (event !== 'reset' && event.receipt && receipts.data?.pages.length === 1) void receipts.refetch()
-  })
   const entries = receipts.data?.pages.flatMap(page => page.items) ?? []
   const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
@@ -65,6 +61,7 @@ export function Receipts() {
           />
         </div>
       </PageHead>
+      <Fresh key={JSON.stringify(filter)} isNews={event => !!event.receipt} read={() => void receipts.refetch()} />
       <div className="min-h-0 flex-1 overflow-auto">
         {receipts.error && <Failed error={receipts.error as ApiError} retry={() => void receipts.refetch()} />}
         {receipts.isPending ? (
