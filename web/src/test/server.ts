@@ -58,7 +58,7 @@ export function serve(answers: Record<string, Answer>) {
       return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
     }
     const answer =
-      all[`${request.method} ${url.pathname}`]?.(one) ??
+      (await all[`${request.method} ${url.pathname}`]?.(one)) ??
       new Refused(404, { code: 'not_found', title: 'Not found', detail: 'nothing', type: '', status: 404 })
     const [status, body] = answer instanceof Refused ? [answer.status, answer.problem] : [200, answer]
     return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })

@@ -3,11 +3,13 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
+import { FilterField } from '@/components/filter-field'
 import { Fresh } from '@/components/fresh'
 import { PageHead, Tabs } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
+import { useActionIds } from '@/lib/actions'
 import { counted, milliseconds } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { invocationsQuery } from './queries'
@@ -33,28 +35,17 @@ export function Invocations() {
   const calls = useInfiniteQuery(invocationsQuery(filter))
   const items = calls.data?.pages.flatMap(page => page.items) ?? []
   const total = calls.data?.pages[0]?.total
-  const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
-    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  const actionIds = useActionIds()
+  const set = (name: keyof typeof filter) => (value: string) =>
+    void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   const isFiltered = Object.values(filter).some(Boolean)
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Invocations" command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}>
         <div className="mt-2 grid grid-cols-2 gap-2 sm:grid-cols-3">
-          <input
-            aria-label="Action"
-            placeholder="action, whole id"
-            value={filter.action ?? ''}
-            onChange={set('action')}
-            className={fieldClass}
-          />
-          <input
-            aria-label="Session"
-            placeholder="session id"
-            value={filter.session ?? ''}
-            onChange={set('session')}
-            className={fieldClass}
-          />
-          <select aria-label="Tier" value={filter.tier ?? ''} onChange={set('tier')} className={fieldClass}>
+          <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
+          <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
+          <select aria-label="Tier" value={filter.tier ?? ''} onChange={event => set('tier')(event.target.value)} className={fieldClass}>
             <option value="">any tier</option>
             {['R0', 'R1', 'R2', 'R3', 'R4'].map(tier => (
               <option key={tier}>{tier}</option>
@@ -78,7 +69,7 @@ export function Invocations() {
         ) : (
           <>
             {total != null && <p className="px-4 pt-2 text-xs text-muted-fg tabular-nums md:px-6">{counted(total, 'call')}</p>}
-            <ul className="divide-y">
+            <ul aria-busy={calls.isPlaceholderData} className={cx('divide-y', calls.isPlaceholderData && 'opacity-60')}>
               {items.map(item => (
                 <Row key={item.id} item={item} />
               ))}
