@@ -65,3 +65,22 @@ test.each([
   expect(await screen.findByText(broken.length === 0 ? 'Verified' : 'Not verified')).toBeTruthy()
   expect(screen.queryAllByText(/^✗/).map(each => each.textContent)).toEqual(broken)
 })
+
+test.each([
+  ['keys that were replaced meanwhile are read once more before a receipt is doubted', keys, 'Verified'],
+  ['a receipt that no key of the log has signed is not verified', [], 'Not verified'],
+])('%s', async (_, now, verdict) => {
+  vi.stubGlobal('crypto', webcrypto)
+  let isFirst = true
+  const { server } = openPage(`/receipts/${proof.entry.id}`, {
+    [`GET /api/v1/receipts/${proof.entry.id}`]: () => proof.entry,
+    [`GET /api/v1/receipts/${proof.entry.id}/proof`]: () => proof,
+    'GET /api/v1/keys': () => {
+      const items = isFirst ? [] : now
+      isFirst = false
+      return { items, next: null }
+    },
+  })
+  expect(await screen.findByText(verdict)).toBeTruthy()
+  expect(server.asked.filter(asked => asked.path === '/api/v1/keys')).toHaveLength(2)
+})
