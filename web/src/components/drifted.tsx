@@ -4,6 +4,7 @@ import type { ApiError } from '@/api/client'
 import type { Action } from '@/api/types'
 import { acceptDefinition, reviewQuery } from '@/lib/actions'
 import { useMay } from '@/lib/me'
+import { useRefresh } from '@/lib/refresh'
 import { DefinitionDiff } from './definition-diff'
 import { Button, Failed } from './ui'
 
@@ -14,7 +15,10 @@ export function Drifted({ action }: { action: Pick<Action, 'id' | 'drift'> }) {
   const accept = useMutation({
     mutationFn: () => acceptDefinition(action.id, review.data?.textual),
     onSuccess: () => client.invalidateQueries(),
+    // It may have changed again since it was shown.
+    onError: () => client.invalidateQueries({ queryKey: reviewQuery(action.id).queryKey }),
   })
+  useRefresh(['action.'], ['review'])
   return (
     <div className="my-3 rounded-md border border-danger bg-removed p-4">
       <p className="font-medium">

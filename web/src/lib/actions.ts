@@ -1,5 +1,5 @@
 // The catalogue, which several pages ask.
-import { queryOptions } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 
 export const actionQuery = (action: string) =>
@@ -11,6 +11,10 @@ export const actionQuery = (action: string) =>
   })
 
 export const actionsQuery = queryOptions({ queryKey: ['actions'], queryFn: () => body(api.GET('/api/v1/actions')), staleTime: 30_000 })
+
+/** What a field offers that takes an action. */
+export const useActionIds = (): string[] =>
+  useQuery(actionsQuery).data?.sources.flatMap(source => source.actions.map(action => action.id)) ?? []
 
 export const reviewQuery = (action: string) =>
   queryOptions({

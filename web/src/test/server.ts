@@ -49,7 +49,7 @@ export function serve(answers: Record<string, Answer>) {
     }
     asked.push(one)
     const answer =
-      all[`${request.method} ${url.pathname}`]?.(one) ??
+      (await all[`${request.method} ${url.pathname}`]?.(one)) ??
       new Refused(404, { code: 'not_found', title: 'Not found', detail: 'nothing', type: '', status: 404 })
     if (url.pathname === '/api/v1/stream' && !(answer instanceof Refused)) {
       const stream = new ReadableStream<Uint8Array>({

@@ -176,6 +176,64 @@ fn the_proof_of_one_receipt_is_kept_and_verifies_without_a_server() {
 }
 
 #[test]
+fn after_a_rotation_each_key_counts_for_what_it_could_sign() {
+    for rotate in [&["key", "rotate", "--yes"][..], &["key", "rotate", "--revoke", "--yes"]] {
+        let server = Server::start();
+        let owner = server.owner();
+        owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
+        let newest = || owner.run(&["receipt", "list", "--limit", "1", "-o", "name"]).ok().stdout.trim().to_owned();
+        let prove = |receipt: &str| owner.run(&["receipt", "prove", receipt, "--json"]).ok().json();
+        owner.run(&["action", "invoke", "files.list"]).ok();
+        let old = newest();
+        let before = prove(&old);
+        owner.run(rotate).ok();
+        let after = prove(&old);
+        owner.run(&["action", "invoke", "files.list"]).ok();
+        let new = prove(&newest());
+        assert_ne!(before["proof"]["checkpoint"], after["proof"]["checkpoint"]);
+
+        let user = offline(owner.folder());
+        let verified = |proof: &Value, keys: &Value, pinned: &[&str]| {
+            std::fs::write(owner.folder().join("kept.json"), json!({ "proof": proof, "keys": keys }).to_string()).unwrap();
+            user.run(&[&["receipt", "verify", "kept.json"], pinned].concat())
+        };
+        let (pinned, keys) = (["--key", "first.pem"], &new["keys"]);
+        // The old keys count up to the rotation: also under a checkpoint that only the new one could sign.
+        for proof in [&before["proof"], &after["proof"], &new["proof"]] {
+            verified(proof, keys, &[]).ok();
+        }
+        verified(&after["proof"], keys, &pinned).ok();
+        assert!(verified(&new["proof"], keys, &pinned).exits(1).stderr.contains("does not hold at its signature"));
+
+        // The same signatures, at positions where the keys that made them had been replaced, or had not begun.
+        let starting = |purpose: &str, from: u64| {
+            let mut moved = keys.clone();
+            let mut later = moved.as_array_mut().unwrap().iter_mut().filter(|key| key["starts_at_seq"] != json!(0));
+            later.find(|key| key["purpose"] == purpose).unwrap()["starts_at_seq"] = json!(from);
+            moved
+        };
+        let size: u64 = new["proof"]["checkpoint"].as_str().unwrap().lines().nth(1).unwrap().parse().unwrap();
+        for (proof, purpose, from, step) in [
+            (&after["proof"], "receipt", 1, "signature"),
+            (&new["proof"], "receipt", size, "signature"),
+            (&before["proof"], "checkpoint", 1, "checkpoint"),
+            (&new["proof"], "checkpoint", size + 1, "checkpoint"),
+        ] {
+            let refused = verified(proof, &starting(purpose, from), &[]).exits(1);
+            assert!(refused.stderr.contains(&format!("does not hold at its {step}")), "{purpose} from {from}: {refused:?}");
+        }
+        let refused = verified(&after["proof"], &starting("receipt", 1), &pinned).exits(1);
+        assert!(refused.stderr.contains("does not hold at its signature"), "{refused:?}");
+        // Nor does a proof of another position help.
+        let seq = after["proof"]["index"].as_u64().unwrap();
+        let mut moved = after["proof"].clone();
+        moved["index"] = json!(seq - 1);
+        let refused = verified(&moved, &starting("receipt", seq), &[]).exits(1);
+        assert!(refused.stderr.contains("does not hold at its leaf"), "{refused:?}");
+    }
+}
+
+#[test]
 fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
     let server = Server::start();
     let owner = server.owner();

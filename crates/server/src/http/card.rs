@@ -2,14 +2,17 @@
 
 mod after;
 mod changes;
+mod drift;
 mod reasons;
 
 use super::html::{escaped, escaped_line, page};
 use super::invocations::shown;
 use super::problem::Refusal;
+use super::reviews;
 use crate::App;
 use crate::operations::{answers, users};
 use api::invocation::{AnswerView, ApproveMode, InvocationView, ScopeView};
+use api::rules::ReviewView;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use countersign_core::action::Reversibility;
@@ -31,6 +34,8 @@ pub(super) struct Card {
     view: InvocationView,
     /// What is known before it runs; absent if it is no longer pending, or if whoever looks may not answer it.
     ahead: Option<Foresight>,
+    /// What was reviewed of its action, and what it is now; absent if it is no longer pending.
+    review: Option<Result<ReviewView, Refusal>>,
     session: Option<Session>,
     space: String,
     /// The connection whose credential its requests carry, by its name and with the address that its mail comes from.
@@ -54,12 +59,12 @@ impl Card {
     pub(super) async fn of(app: &App, by: &Principal, invocation: Invocation, method: &Method) -> Self {
         let org = &invocation.org;
         let is_pending = invocation.status == Status::Pending;
+        let is_shown = is_pending && *method != Method::HEAD;
         let ahead = match answers::may_look_ahead(by) {
-            Ok(()) if is_pending && *method != Method::HEAD => {
-                Some(app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out))
-            }
+            Ok(()) if is_shown => Some(app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out)),
             Ok(()) | Err(_) => None,
         };
+        let review = if is_shown { Some(reviews::readable(app, by, &invocation.action).await) } else { None };
         let blocked = ahead.as_ref().and_then(|ahead| ahead.blocked.as_ref());
         let is_redefined = blocked.is_some_and(|blocked| blocked.code == "definition_mismatch");
         let action = app.pipeline().catalogue().find_listed(Eyes::of(org, None), invocation.action.as_str()).await;
@@ -97,6 +102,7 @@ impl Card {
             before: before(app, &invocation).await,
             now: app.parts.clock.now(),
             ahead,
+            review,
             invocation,
         }
     }
@@ -124,13 +130,14 @@ impl Card {
             self.action.as_ref().map(|action| format!("<p><small>titled “{}” by its source</small></p>", escaped_line(&action.title)));
         let facts: String = self.facts().iter().map(|(label, text)| format!("<dt>{label}<dd>{}", escaped_line(text))).collect();
         format!(
-            "<h1>{action}</h1>{titled}<p>{headline} · {id}</p>{blocked}{standing}<h2>Params</h2>{params}{changes}<dl>{facts}</dl>{result}",
+            "<h1>{action}</h1>{titled}<p>{headline} · {id}</p>{blocked}{standing}{drift}<h2>Params</h2>{params}{changes}<dl>{facts}</dl>{result}",
             action = escaped_line(&self.view.action),
             titled = titled.unwrap_or_default(),
             headline = self.headline(),
             id = self.invocation.id,
             blocked = self.blocked(),
             standing = if self.is_pending() { "" } else { standing(self.invocation.status) },
+            drift = self.review.as_ref().map(drift::told).unwrap_or_default(),
             params = self.params(),
             changes = self.would_change(),
             result = self.result(),

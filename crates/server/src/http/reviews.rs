@@ -46,10 +46,7 @@ pub(super) async fn list(
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must_read()?;
     let id = action_named(&app, &caller.principal, &action).await?;
-    if operations::sources::hidden(&app, &caller.principal).await?.contains(id.source()) {
-        return Err(unknown(&app, &caller.principal, &id).await);
-    }
-    shown(&app, &caller.principal, &id).await
+    Ok(Json(readable(&app, &caller.principal, &id).await?))
 }
 
 /// Marks the definition of an action as reviewed. If the definition changes later, calls need approval again.
@@ -67,17 +64,25 @@ pub(super) async fn review(
     let id = reviews::review(&app, &caller.principal, &action, seen, wording).await?;
     let shown = shown(&app, &caller.principal, &id).await;
     let reviewed = |refusal: Refusal| Error::interrupted(&refusal.0.detail, format!("`{id}` was reviewed"), format!("reviews/{id}"));
-    Ok(shown.map_err(reviewed)?)
+    Ok(Json(shown.map_err(reviewed)?))
 }
 
-async fn shown(app: &App, by: &Principal, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {
+/// What was reviewed of an action, for whoever sees its source.
+pub(super) async fn readable(app: &App, by: &Principal, action: &ActionId) -> Result<ReviewView, Refusal> {
+    if operations::sources::hidden(app, by).await?.contains(action.source()) {
+        return Err(unknown(app, by, action).await);
+    }
+    shown(app, by, action).await
+}
+
+async fn shown(app: &App, by: &Principal, action: &ActionId) -> Result<ReviewView, Refusal> {
     let org = &by.org;
     let review = app.store().find_review(org, action).await?;
     let now = app.pipeline().definition_of(org, action).await?;
     if review.is_none() && now.is_none() {
         return Err(unknown(app, by, action).await);
     }
-    Ok(Json(view(app, org, action, review, now).await?))
+    view(app, org, action, review, now).await
 }
 
 async fn unknown(app: &App, by: &Principal, action: &ActionId) -> Refusal {

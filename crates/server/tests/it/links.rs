@@ -18,6 +18,7 @@ on_sqlite!(
     a_link_shows_whole_what_was_too_large_to_keep,
     a_link_shows_what_a_text_hides,
     a_link_shows_what_would_change_and_how_many_must_approve,
+    a_link_shows_what_changed_since_the_review,
     a_link_is_made_by_who_may_approve,
 );
 
@@ -323,4 +324,35 @@ async fn a_link_shows_what_would_change_and_how_many_must_approve(kind: Kind) {
     let other = agent.pending("fake.write", json!({ "text": "y" })).await;
     let page = browser.look(&link_to(&server.owner, &other).await).await.1;
     assert!(page.contains("Requested by") && !page.contains("Approvals"), "{page}");
+}
+
+async fn a_link_shows_what_changed_since_the_review(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let browser = Browser::of(&server);
+    let agent = server.agent().await;
+    server.owner.review("fake.write").await;
+    let before = agent.pending("fake.write", json!({ "text": "before" })).await;
+    assert!(!browser.look(&link_to(&server.owner, &before).await).await.1.contains("<h2>Definition</h2>"));
+    server.source.redefine("write", |action| {
+        action.params_schema["properties"]["bypass"] = json!({ "type": "boolean" });
+        action.description = "Writes <i>all</i> of it.".into();
+    });
+    let id = agent.pending("fake.write", json!({ "text": "after" })).await;
+    let link = link_to(&server.owner, &id).await;
+    let (status, page) = browser.look(&link).await;
+    assert_eq!(status, 200);
+    let (above, _) = page.split_once("<h2>Params</h2>").unwrap();
+    for told in [
+        "<h2>Definition</h2><p><b>Its definition differs from what was reviewed.</b></p><pre>",
+        "`write` now takes `bypass`, optional boolean\n  + {&quot;type&quot;:&quot;boolean&quot;}",
+        "the description of `write` changed\n  - ",
+        "\n  + Writes &lt;i&gt;all&lt;/i&gt; of it.",
+    ] {
+        assert!(above.contains(told), "{told}: {page}");
+    }
+    assert!(!page.contains("<i>"), "{page}");
+    // Once somebody has read it, there is nothing to tell.
+    server.owner.review("fake.write").await;
+    let (status, page) = browser.look(&link).await;
+    assert!(status == 200 && !page.contains("<h2>Definition</h2>"), "{page}");
 }

@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
-import { ownSession } from '@/lib/own-session'
+import { inOwnSession } from '@/lib/own-session'
 
 export const statsQuery = (action: string) =>
   queryOptions({
@@ -10,9 +10,11 @@ export const statsQuery = (action: string) =>
     retry: false,
   })
 
-export async function tryOut(action: string, params: Json, isDryRun: boolean): Promise<Schemas['InvokeResponse']> {
-  const path = { session: await ownSession() }
-  return (await body(
-    api.POST('/api/v1/sessions/{session}/actions/invoke', { params: { path }, body: { action, params, dry_run: isDryRun } }),
-  )) as Schemas['InvokeResponse']
-}
+export const tryOut = (action: string, params: Json, isDryRun: boolean): Promise<Schemas['InvokeResponse']> =>
+  inOwnSession(async session => {
+    const made = api.POST('/api/v1/sessions/{session}/actions/invoke', {
+      params: { path: { session } },
+      body: { action, params, dry_run: isDryRun },
+    })
+    return (await body(made)) as Schemas['InvokeResponse']
+  })

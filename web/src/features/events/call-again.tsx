@@ -9,7 +9,7 @@ import { SchemaForm } from '@/components/schema-form'
 import { Copy, Failed, Loading } from '@/components/ui'
 import { oneQuery } from '@/features/invocations/queries'
 import { actionQuery } from '@/lib/actions'
-import { ownSession } from '@/lib/own-session'
+import { inOwnSession } from '@/lib/own-session'
 import { retryLetter } from './queries'
 
 type Props = { letter: string; onMade: (made: Schemas['RetriedLetterResponse']) => Promise<void>; onClose: () => void }
@@ -25,7 +25,7 @@ export function CallAgain({ letter, onMade, onClose }: Props) {
     setRefused(undefined)
     try {
       const params = isEdited ? (given ?? call?.params) : undefined
-      await onMade(await retryLetter(letter, { session: await ownSession(), params }))
+      await onMade(await inOwnSession(session => retryLetter(letter, { session, params })))
     } catch (cause) {
       if (cause instanceof ApiError) setRefused(cause)
       throw cause

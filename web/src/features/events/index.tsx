@@ -4,8 +4,9 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import { Pre } from '@/components/changes'
+import { FilterField } from '@/components/filter-field'
 import { PageHead, Tabs } from '@/components/page-head'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
 import { quoted, withFlags } from '@/lib/format'
@@ -24,33 +25,15 @@ export function Events() {
   const { tab, type, subject, kind, event, letter } = route.useSearch()
   const navigate = useNavigate({ from: '/events' })
   const dead = useQuery(deadCountQuery).data
-  const set = (name: 'type' | 'subject') => (event: { target: { value: string } }) =>
-    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  const set = (name: 'type' | 'subject') => (value: string) =>
+    void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Events" command={tab === 'dead' ? deadCommand(kind, letter) : eventCommand({ type, subject }, event)}>
         {tab !== 'dead' && !event && (
           <div className="mt-2 grid gap-2 sm:grid-cols-2">
-            <input
-              aria-label="Type"
-              placeholder="type: invocation, invocation.held"
-              list="event-kinds"
-              value={type ?? ''}
-              onChange={set('type')}
-              className={fieldClass}
-            />
-            <datalist id="event-kinds">
-              {KINDS.map(kind => (
-                <option key={kind} value={kind} />
-              ))}
-            </datalist>
-            <input
-              aria-label="Subject"
-              placeholder="subject: the whole id of a call, a grant"
-              value={subject ?? ''}
-              onChange={set('subject')}
-              className={fieldClass}
-            />
+            <FilterField label="Type" placeholder="type: invocation, invocation.held" value={type} options={KINDS} onApply={set('type')} />
+            <FilterField label="Subject" placeholder="subject: the whole id of a call, a grant" value={subject} onApply={set('subject')} />
           </div>
         )}
         <Tabs

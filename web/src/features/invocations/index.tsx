@@ -1,14 +1,15 @@
 // Every call there was and is, by status.
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
+import { FilterField } from '@/components/filter-field'
+import { Fresh } from '@/components/fresh'
 import { PageHead, Tabs } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
-import { useOrgEvents } from '@/lib/events'
+import { useActionIds } from '@/lib/actions'
 import { counted, milliseconds } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { invocationsQuery } from './queries'
@@ -32,31 +33,19 @@ export function Invocations() {
   const filter = route.useSearch()
   const navigate = useNavigate({ from: '/invocations' })
   const calls = useInfiniteQuery(invocationsQuery(filter))
-  const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void calls.refetch())
   const items = calls.data?.pages.flatMap(page => page.items) ?? []
   const total = calls.data?.pages[0]?.total
-  const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
-    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  const actionIds = useActionIds()
+  const set = (name: keyof typeof filter) => (value: string) =>
+    void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   const isFiltered = Object.values(filter).some(Boolean)
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Invocations" command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}>
         <div className="mt-2 grid grid-cols-2 gap-2 sm:grid-cols-3">
-          <input
-            aria-label="Action"
-            placeholder="action, whole id"
-            value={filter.action ?? ''}
-            onChange={set('action')}
-            className={fieldClass}
-          />
-          <input
-            aria-label="Session"
-            placeholder="session id"
-            value={filter.session ?? ''}
-            onChange={set('session')}
-            className={fieldClass}
-          />
-          <select aria-label="Tier" value={filter.tier ?? ''} onChange={set('tier')} className={fieldClass}>
+          <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
+          <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
+          <select aria-label="Tier" value={filter.tier ?? ''} onChange={event => set('tier')(event.target.value)} className={fieldClass}>
             <option value="">any tier</option>
             {['R0', 'R1', 'R2', 'R3', 'R4'].map(tier => (
               <option key={tier}>{tier}</option>
@@ -70,11 +59,7 @@ export function Invocations() {
           onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
         />
       </PageHead>
-      {fresh && (
-        <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
-          <span aria-live="polite">Something changed. Read it again</span>
-        </Button>
-      )}
+      <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('invocation.')} read={() => void calls.refetch()} />
       <div className="min-h-0 flex-1 overflow-auto">
         {calls.error && <Failed error={calls.error as ApiError} retry={() => void calls.refetch()} />}
         {calls.isPending ? (
@@ -84,7 +69,7 @@ export function Invocations() {
         ) : (
           <>
             {total != null && <p className="px-4 pt-2 text-xs text-muted-fg tabular-nums md:px-6">{counted(total, 'call')}</p>}
-            <ul className="divide-y">
+            <ul aria-busy={calls.isPlaceholderData} className={cx('divide-y', calls.isPlaceholderData && 'opacity-60')}>
               {items.map(item => (
                 <Row key={item.id} item={item} />
               ))}
@@ -101,24 +86,6 @@ export function Invocations() {
       </div>
     </div>
   )
-}
-
-/** Rows stay where they are: what happened meanwhile waits behind a button. */
-function useFresh(filter: string, read: () => void) {
-  const [fresh, setFresh] = useState(false)
-  const seen = useRef(filter)
-  useOrgEvents(event => setFresh(old => old || (event !== 'reset' && event.type.startsWith('invocation.'))))
-  useEffect(() => {
-    if (seen.current !== filter) setFresh(false)
-    seen.current = filter
-  }, [filter])
-  return {
-    fresh,
-    reveal: () => {
-      setFresh(false)
-      read()
-    },
-  }
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {

@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Status, Tier } from '@/api/types'
 
@@ -16,6 +16,7 @@ export const invocationsQuery = ({ status, tier, ...filter }: InvocationFilter) 
         }),
       ),
     getNextPageParam: page => page.next ?? undefined,
+    placeholderData: keepPreviousData,
   })
 
 /** One call, whole, with the message that goes with its status. */

@@ -3,11 +3,13 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
+import { FilterField } from '@/components/filter-field'
+import { Fresh } from '@/components/fresh'
 import { PageHead } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
-import { useOrgEvents } from '@/lib/events'
+import { useActionIds } from '@/lib/actions'
 import { milliseconds, withFlags } from '@/lib/format'
 import { bodyOf, timeOf } from './model'
 import { receiptsQuery } from './queries'
@@ -19,52 +21,37 @@ export function Receipts() {
   const filter = route.useSearch()
   const navigate = useNavigate({ from: '/receipts' })
   const receipts = useInfiniteQuery(receiptsQuery(filter))
-  useOrgEvents(event => {
-    // What is looked at does not move: only the first page is read again, and only at its top.
-    if (event !== 'reset' && event.receipt && receipts.data?.pages.length === 1) void receipts.refetch()
-  })
+  const actionIds = useActionIds()
   const entries = receipts.data?.pages.flatMap(page => page.items) ?? []
-  const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
-    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  const set = (name: keyof typeof filter) => (value: string) =>
+    void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Receipts" command={withFlags('countersign receipt list', filter)}>
         <div className="mt-2 grid grid-cols-2 gap-2 lg:grid-cols-5">
-          <input
-            aria-label="Action"
-            placeholder="action, whole id"
-            value={filter.action ?? ''}
-            onChange={set('action')}
+          <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
+          <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
+          <select
+            aria-label="Status"
+            value={filter.status ?? ''}
+            onChange={event => set('status')(event.target.value)}
             className={fieldClass}
-          />
-          <input
-            aria-label="Session"
-            placeholder="session id"
-            value={filter.session ?? ''}
-            onChange={set('session')}
-            className={fieldClass}
-          />
-          <select aria-label="Status" value={filter.status ?? ''} onChange={set('status')} className={fieldClass}>
+          >
             <option value="">any status</option>
             {STATUSES.map(status => (
               <option key={status}>{status}</option>
             ))}
           </select>
-          <select aria-label="Since" value={filter.since ?? ''} onChange={set('since')} className={fieldClass}>
+          <select aria-label="Since" value={filter.since ?? ''} onChange={event => set('since')(event.target.value)} className={fieldClass}>
             <option value="">any time</option>
             {['1h', '24h', '7d', '30d'].map(since => (
               <option key={since} value={since}>{`last ${since}`}</option>
             ))}
           </select>
-          <input
-            aria-label="Trace id"
-            placeholder="trace id"
-            value={filter.trace_id ?? ''}
-            onChange={set('trace_id')}
-            className={fieldClass}
-          />
+          <FilterField label="Trace id" placeholder="trace id" value={filter.trace_id} onApply={set('trace_id')} />
         </div>
       </PageHead>
+      <Fresh key={JSON.stringify(filter)} isNews={event => !!event.receipt} read={() => void receipts.refetch()} />
       <div className="min-h-0 flex-1 overflow-auto">
         {receipts.error && <Failed error={receipts.error as ApiError} retry={() => void receipts.refetch()} />}
         {receipts.isPending ? (
@@ -72,7 +59,7 @@ export function Receipts() {
         ) : entries.length === 0 ? (
           !receipts.error && <Nothing isFiltered={Object.values(filter).some(Boolean)} onClear={() => void navigate({ search: {} })} />
         ) : (
-          <ul className="divide-y">
+          <ul aria-busy={receipts.isPlaceholderData} className={cx('divide-y', receipts.isPlaceholderData && 'opacity-60')}>
             {entries.map(entry => (
               <Row key={entry.id} entry={entry} />
             ))}

@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 
 export type ReceiptFilter = { action?: string; session?: string; status?: string; since?: string; trace_id?: string }
@@ -9,6 +9,7 @@ export const receiptsQuery = (filter: ReceiptFilter) =>
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => body(api.GET('/api/v1/receipts', { params: { query: { ...filter, limit: 50, after: pageParam } } })),
     getNextPageParam: page => page.next ?? undefined,
+    placeholderData: keepPreviousData,
   })
 
 export const proofQuery = (receipt: string) =>

@@ -1,5 +1,5 @@
 // One receipt: how the call went through its stages, and whether what the server says of it is what was signed.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft, CircleCheck, CircleX, Download, FlaskConical } from 'lucide-react'
 import { useEffect, useState } from 'react'
@@ -90,6 +90,7 @@ export function Receipt() {
 }
 
 function Verified({ id, shown, proof, keys }: { id: string; shown: Entry; proof: Proof; keys: readonly Key[] }) {
+  const client = useQueryClient()
   const [checks, setChecks] = useState<Check[]>()
   const [able, setAble] = useState(true)
   const [isTampered, setTampered] = useState(false)
@@ -98,7 +99,13 @@ function Verified({ id, shown, proof, keys }: { id: string; shown: Entry; proof:
     let isHere = true
     void (async () => {
       const can = await canVerify()
-      const found = can ? await verify(id, shown, isTampered ? tampered(proof) : proof, keys) : []
+      const looked = isTampered ? tampered(proof) : proof
+      let found = can ? await verify(id, shown, looked, keys) : []
+      if (!isTampered && found.some(check => !check.ok)) {
+        // No event tells of new keys: these may have been replaced since they were read.
+        const now = await client.fetchQuery({ ...keysQuery, staleTime: 0 }).catch(() => undefined)
+        if (now) found = await verify(id, shown, looked, now.items)
+      }
       if (!isHere) return
       setAble(can)
       setChecks(found)
@@ -106,7 +113,7 @@ function Verified({ id, shown, proof, keys }: { id: string; shown: Entry; proof:
     return () => {
       isHere = false
     }
-  }, [id, shown, proof, keys, isTampered])
+  }, [client, id, shown, proof, keys, isTampered])
   if (!able)
     return (
       <p>

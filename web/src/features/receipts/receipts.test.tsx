@@ -34,6 +34,20 @@ test('without a receipt there is one next step, and the command has the filter o
   expect(screen.getByTitle('Copy countersign receipt list')).toBeTruthy()
 })
 
+test('rows stay where they are: a new receipt waits behind a button', async () => {
+  let items = [entry(1)]
+  const { server, user } = openPage('/receipts', { 'GET /api/v1/receipts': () => ({ items, next: null }) })
+  expect(await screen.findByText('#1')).toBeTruthy()
+  items = [entry(2), entry(1)]
+  const event = { type: 'invocation.succeeded', subject: 'inv_2', receipt: 'rcp_2', data: {} }
+  server.tell(`event: ${event.type}\ndata: ${JSON.stringify(event)}\nid: 9\n\n`)
+  const news = await screen.findByRole('button', { name: /Something changed/ })
+  expect(screen.queryByText('#2')).toBeNull()
+  await user.click(news)
+  expect(await screen.findByText('#2')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Something changed/ })).toBeNull()
+})
+
 const { proof, keys } = signed
 const lying = { ...proof.entry, payload: { ...proof.entry.payload, body: { ...proof.entry.payload.body, status: 'failed' } } }
 
@@ -50,4 +64,23 @@ test.each([
   })
   expect(await screen.findByText(broken.length === 0 ? 'Verified' : 'Not verified')).toBeTruthy()
   expect(screen.queryAllByText(/^✗/).map(each => each.textContent)).toEqual(broken)
+})
+
+test.each([
+  ['keys that were replaced meanwhile are read once more before a receipt is doubted', keys, 'Verified'],
+  ['a receipt that no key of the log has signed is not verified', [], 'Not verified'],
+])('%s', async (_, now, verdict) => {
+  vi.stubGlobal('crypto', webcrypto)
+  let isFirst = true
+  const { server } = openPage(`/receipts/${proof.entry.id}`, {
+    [`GET /api/v1/receipts/${proof.entry.id}`]: () => proof.entry,
+    [`GET /api/v1/receipts/${proof.entry.id}/proof`]: () => proof,
+    'GET /api/v1/keys': () => {
+      const items = isFirst ? [] : now
+      isFirst = false
+      return { items, next: null }
+    },
+  })
+  expect(await screen.findByText(verdict)).toBeTruthy()
+  expect(server.asked.filter(asked => asked.path === '/api/v1/keys')).toHaveLength(2)
 })

@@ -4,7 +4,7 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import type { Entry, Key, Proof } from '@/api/types'
 import fixture from '@/test/fixtures/receipt.json'
 import { stagesOf } from './model'
-import { canVerify, fromBase64, keyAt, parseCheckpoint, rootOf, tampered, verify } from './verify'
+import { canVerify, fromBase64, joined, keyAt, parseCheckpoint, preAuth, rootOf, tampered, toHex, verify } from './verify'
 
 const proof = fixture.proof as unknown as Proof
 const keys = fixture.keys as unknown as Key[]
@@ -67,6 +67,88 @@ test('the key of a position is the newest that had begun', () => {
   expect(keyAt([key(0), key(10), key(5)], 'receipt', 7)?.starts_at_seq).toBe(5)
   expect(parseCheckpoint('a\n01\nAAAA\n\n')).toBeUndefined()
   expect(fromBase64('AQI=')).toEqual(Uint8Array.of(1, 2))
+})
+
+/** A pair of keys that signs from `starts` on. */
+async function pair(starts: number) {
+  const make = async (purpose: Key['purpose']) => {
+    const { publicKey, privateKey } = (await webcrypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])) as CryptoKeyPair
+    const raw = new Uint8Array(await webcrypto.subtle.exportKey('raw', publicKey))
+    const key = { ...(keys[0] as Key), purpose, key_id: `${purpose} ${starts}`, public: toBase64(raw), starts_at_seq: starts }
+    return { key, raw, sign: async (text: Bytes) => new Uint8Array(await webcrypto.subtle.sign('Ed25519', privateKey, text)) }
+  }
+  return { receipt: await make('receipt'), checkpoint: await make('checkpoint') }
+}
+
+type Pair = Awaited<ReturnType<typeof pair>>
+type Bytes = Uint8Array<ArrayBuffer>
+const toBase64 = (bytes: Uint8Array) => btoa(String.fromCharCode(...bytes))
+const sha256 = async (bytes: Bytes) => new Uint8Array(await webcrypto.subtle.digest('SHA-256', bytes))
+const TYPE = 'application/vnd.countersign.receipt.v1+json'
+
+/** A proof of the entry `seq` against a checkpoint of `size` entries. */
+async function proved(seq: number, size: number, { receipt }: Pair, { checkpoint }: Pair, payloadType = TYPE): Promise<Proof> {
+  const told = { ...entry.payload, entry: { ...(entry.payload.entry as object), seq: String(seq) } } as Entry['payload']
+  const payload = new TextEncoder().encode(JSON.stringify(told))
+  const envelope = {
+    payload: toBase64(payload),
+    payloadType,
+    signatures: [{ keyid: receipt.key.key_id, sig: toBase64(await receipt.sign(preAuth(payloadType, payload))) }],
+  }
+  const leaf = await sha256(joined(Uint8Array.of(0), payload))
+  // Whatever the other entries are: as many hashes as lead to a root.
+  const hashes: Bytes[] = []
+  let root = await rootOf(leaf, seq, size, hashes)
+  while (!root) {
+    hashes.push(new Uint8Array(32))
+    root = await rootOf(leaf, seq, size, hashes)
+  }
+  const origin = `countersign/${(told.entry as { log: string }).log}`
+  const text = new TextEncoder().encode(`${origin}\n${size}\n${toBase64(root)}\n`)
+  const tag = (await sha256(joined(new TextEncoder().encode(origin), Uint8Array.of(10, 1), checkpoint.raw))).slice(0, 4)
+  return {
+    entry: { ...entry, seq, payload: told, envelope },
+    leaf: toHex(leaf),
+    index: seq,
+    hashes: hashes.map(toHex),
+    checkpoint: `${new TextDecoder().decode(text)}\n— ${origin} ${toBase64(joined(tag, await checkpoint.sign(text)))}\n`,
+  }
+}
+
+test('after a rotation each key counts for what it could sign, whether the old one was retired or revoked', async () => {
+  // The entry 4 names the new keys, which sign from the next on.
+  const [old, now] = [await pair(0), await pair(5)]
+  const [signed, sealed] = ['It is signed by the log’s key', 'The checkpoint is signed by the log’s checkpoint key']
+  for (const revoked_at of [null, '2026-11-17T12:00:00Z']) {
+    const ended = { retired_at: '2026-11-17T12:00:00Z', revoked_at }
+    const all = [...[old.receipt, old.checkpoint].map(({ key }) => ({ ...key, ...ended })), now.receipt.key, now.checkpoint.key]
+    for (const [seq, size, receipt, checkpoint, broken] of [
+      [2, 4, old, old, []],
+      [2, 5, old, now, []],
+      [4, 5, old, now, []],
+      [6, 8, now, now, []],
+      [2, 5, old, old, [sealed]],
+      [2, 4, old, now, [sealed]],
+      [6, 8, old, now, [signed]],
+      [6, 8, now, old, [sealed]],
+      [2, 5, now, now, [signed]],
+    ] as const) {
+      const made = await proved(seq, size, receipt, checkpoint)
+      expect(await failed(made, all, made.entry), `entry ${seq} of ${size}, ${receipt === old} ${checkpoint === old}`).toEqual(broken)
+    }
+  }
+})
+
+test('what the log’s key has signed as something else is no receipt', async () => {
+  const own = await pair(0)
+  const all = [own.receipt.key, own.checkpoint.key]
+  for (const [type, broken] of [
+    [TYPE, []],
+    ['text/plain', ['It is signed by the log’s key']],
+  ] as const) {
+    const made = await proved(0, 1, own, own, type)
+    expect(await failed(made, all, made.entry)).toEqual(broken)
+  }
 })
 
 test('the timeline goes from the gates to the end', () => {

@@ -4,6 +4,9 @@ import type { Entry, Key, Proof } from '@/api/types'
 
 export type Check = { name: string; ok: boolean; detail: string }
 
+/** What a receipt's payload is; the log's key signs nothing else with it. */
+const PAYLOAD_TYPE = 'application/vnd.countersign.receipt.v1+json'
+
 const utf8 = new TextEncoder()
 
 type Envelope = { payload: string; payloadType: string; signatures: { keyid?: string; sig: string }[] }
@@ -85,7 +88,7 @@ export function parseCheckpoint(note: string): Checkpoint | undefined {
   return { origin, size: Number(size), root: fromBase64(root), signed: utf8.encode(note.slice(0, gap + 1)), signatures }
 }
 
-/** The key that signs at this position of the log: the newest that has begun. */
+/** The key that signs the entry at this position, or a checkpoint of so many entries: the newest that has begun. */
 export function keyAt(keys: readonly Key[], purpose: Key['purpose'], seq: number): Key | undefined {
   return keys.filter(key => key.purpose === purpose && key.starts_at_seq <= seq).sort((a, b) => b.starts_at_seq - a.starts_at_seq)[0]
 }
@@ -116,12 +119,9 @@ export async function verify(id: string, shown: Entry, proof: Proof, keys: reado
       !!key &&
       !!signature &&
       envelope.signatures.length === 1 &&
-      (await fits(key, preAuth(envelope.payloadType, payload), fromBase64(signature.sig)))
-    check(
-      'It is signed by the log’s key',
-      isSigned,
-      key ? `Ed25519, key ${key.key_id}${key.revoked_at ? ', which was revoked later' : ''}` : 'there is no key for this position',
-    )
+      envelope.payloadType === PAYLOAD_TYPE &&
+      (await fits(key, preAuth(PAYLOAD_TYPE, payload), fromBase64(signature.sig)))
+    check('It is signed by the log’s key', isSigned, named(key))
 
     const leaf = await sha256(joined(Uint8Array.of(0), payload))
     check(
@@ -147,25 +147,23 @@ export async function verify(id: string, shown: Entry, proof: Proof, keys: reado
       `${proof.hashes.length} hashes up to the root of ${checkpoint.size} entries`,
     )
 
-    const signer = await signerOf(checkpoint, keys)
-    check(
-      'The checkpoint is signed by the log’s checkpoint key',
-      !!signer,
-      signer ? `Ed25519, key ${signer.key_id}` : 'no signature of it fits',
-    )
+    const signer = keyAt(keys, 'checkpoint', checkpoint.size)
+    const isSealed = !!signer && (await sealed(checkpoint, signer))
+    check('The checkpoint is signed by the log’s checkpoint key', isSealed, named(signer))
   } catch (cause) {
     check('It can be read', false, cause instanceof Error ? cause.message : String(cause))
   }
   return checks
 }
 
-async function signerOf(checkpoint: Checkpoint, keys: readonly Key[]): Promise<Key | undefined> {
-  for (const key of keys.filter(each => each.purpose === 'checkpoint' && each.starts_at_seq <= checkpoint.size)) {
-    const tag = (await sha256(joined(utf8.encode(checkpoint.origin), Uint8Array.of(10, 1), fromBase64(key.public)))).slice(0, 4)
-    const ours = checkpoint.signatures.filter(each => each.name === checkpoint.origin && equal(each.tag, tag))
-    if (ours.length > 0 && (await Promise.all(ours.map(each => fits(key, checkpoint.signed, each.signature)))).every(Boolean)) return key
-  }
-  return undefined
+const named = (key: Key | undefined): string =>
+  key ? `Ed25519, key ${key.key_id}${key.revoked_at ? ', which was revoked later' : ''}` : 'there is no key for this position'
+
+/** Whether the log's own signature of a checkpoint is of this key. */
+async function sealed(checkpoint: Checkpoint, key: Key): Promise<boolean> {
+  const tag = (await sha256(joined(utf8.encode(checkpoint.origin), Uint8Array.of(10, 1), fromBase64(key.public)))).slice(0, 4)
+  const ours = checkpoint.signatures.filter(each => each.name === checkpoint.origin && equal(each.tag, tag))
+  return ours.length > 0 && (await Promise.all(ours.map(each => fits(key, checkpoint.signed, each.signature)))).every(Boolean)
 }
 
 /** The same value with the keys of every object in order. */

@@ -1,16 +1,16 @@
 // Every run of every automation, by status.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Run } from '@/api/types'
+import { Fresh } from '@/components/fresh'
 import { PageHead, Tabs } from '@/components/page-head'
 import { RunBadge } from '@/components/run-status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { automationsQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
-import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { BulkBar } from './bulk'
@@ -24,7 +24,6 @@ export function Runs() {
   const navigate = useNavigate({ from: '/runs' })
   const runs = useInfiniteQuery(runsQuery(filter))
   const automations = useQuery(automationsQuery)
-  const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void runs.refetch())
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const mayRun = useMay().includes('invoke')
   const items = runs.data?.pages.flatMap(page => page.items) ?? []
@@ -60,11 +59,7 @@ export function Runs() {
           onPick={status => void navigate({ search: old => ({ ...old, only: undefined, status: status || undefined }) })}
         />
       </PageHead>
-      {fresh && (
-        <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
-          <span aria-live="polite">Something changed. Read it again</span>
-        </Button>
-      )}
+      <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('automation.run.')} read={() => void runs.refetch()} />
       {filter.only && (
         <p className="flex flex-wrap items-center gap-3 border-b px-4 py-2 md:px-6">
           {counted(items.length, 'run')}, chosen before.
@@ -116,24 +111,6 @@ export function Runs() {
       </div>
     </div>
   )
-}
-
-/** Rows stay where they are: what happened meanwhile waits behind a button. */
-function useFresh(filter: string, read: () => void) {
-  const [fresh, setFresh] = useState(false)
-  const seen = useRef(filter)
-  useOrgEvents(event => setFresh(old => old || (event !== 'reset' && event.type.startsWith('automation.run.'))))
-  useEffect(() => {
-    if (seen.current !== filter) setFresh(false)
-    seen.current = filter
-  }, [filter])
-  return {
-    fresh,
-    reveal: () => {
-      setFresh(false)
-      read()
-    },
-  }
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {

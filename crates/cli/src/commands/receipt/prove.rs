@@ -31,7 +31,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     let id = super::receipt_id(id, client).await?;
     let proof = client.get::<ProofView>(&["receipts", &id, "proof"], &[]).await?.read;
     let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
-    tell(&id, &Kept { proof, keys }, KeyOrigin::SameServer, terminal)
+    tell(&id, &Kept { proof, keys }, None, KeyOrigin::SameServer, terminal)
 }
 
 /// The proof that a file has; `None` if it is a file of another kind. Of an export only the first line is read.
@@ -40,20 +40,16 @@ pub(super) fn read(path: &Path) -> Option<Kept> {
 }
 
 /// Checks a proof from a file. With a pinned key, no other may have signed the receipt.
-pub(super) fn offline(mut kept: Kept, pinned: Option<&PublicKey>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(super) fn offline(kept: &Kept, pinned: Option<&PublicKey>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let origin = if pinned.is_some() { KeyOrigin::Pinned } else { KeyOrigin::SameFile };
-    if let Some(pinned) = pinned.map(PublicKey::to_base64) {
-        kept.keys.retain(|key| key.purpose != KeyPurpose::Receipt || key.public == pinned);
-    }
-    let id = kept.proof.entry.id.clone();
     let hint = "an export has the whole log, with every change of its keys: countersign receipt export FILE";
-    tell(&id, &kept, origin, terminal).map_err(|failure| failure.hint(hint))
+    tell(&kept.proof.entry.id, kept, pinned, origin, terminal).map_err(|failure| failure.hint(hint))
 }
 
-fn tell(id: &str, kept: &Kept, origin: KeyOrigin, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn tell(id: &str, kept: &Kept, pinned: Option<&PublicKey>, origin: KeyOrigin, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Kept { proof, keys } = kept;
     let mut steps = Vec::new();
-    let checked = check(id, proof, keys, &mut steps);
+    let checked = check(id, kept, pinned, &mut steps);
     if terminal.is_document() {
         let steps: Vec<_> = steps.iter().map(|(step, found)| json!({ "step": step, "found": found })).collect();
         let failure = checked.as_ref().err().map(|failure| failure.message.clone());
@@ -82,16 +78,18 @@ fn tell(id: &str, kept: &Kept, origin: KeyOrigin, terminal: &mut Terminal) -> Re
 }
 
 /// Adds each verified step to `steps`. The first step that cannot be verified is the failure.
-fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -> Result<(), Failure> {
+fn check(id: &str, Kept { proof, keys }: &Kept, pinned: Option<&PublicKey>, steps: &mut Vec<Step>) -> Result<(), Failure> {
     let broken = |step: &str, why: String| {
         Failure::failed(format!("the proof of `{id}` does not hold at its {step}: {why}")).hint("countersign receipt verify")
     };
-    let of = |purpose: KeyPurpose| {
-        keys.iter().filter(|key| key.purpose == purpose).filter_map(|key| PublicKey::from_base64(&key.public).ok()).collect::<Vec<_>>()
-    };
 
     let envelope = Envelope::deserialize(&proof.entry.envelope).map_err(|error| broken("signature", error.to_string()))?;
-    let payload = envelope.open(&of(KeyPurpose::Receipt)).map_err(|error| broken("signature", error.to_string()))?;
+    // That the entry stands at this position is shown by its leaf.
+    let signer = key_at(keys, KeyPurpose::Receipt, proof.index).filter(|key| pinned.is_none_or(|pinned| pinned == key));
+    let payload = envelope.open(signer.as_slice()).map_err(|error| {
+        let is_of_another = matches!(error, receipt::Error::UnknownKey { .. });
+        broken("signature", if is_of_another { "it is not of the key that signs there".to_owned() } else { error.to_string() })
+    })?;
     steps.push(("signature", format!("signed by key {}", super::key_id(&proof.entry))));
 
     let entry = Entry::parse(&payload).map_err(|error| broken("payload", error.to_string()))?;
@@ -123,8 +121,16 @@ fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -
         },
     ));
 
-    let signer = of(KeyPurpose::Checkpoint).into_iter().find(|key| signed.verify(key).is_ok());
-    let signer = signer.ok_or_else(|| broken("checkpoint", "none of the log's checkpoint keys signed it".to_owned()))?;
+    let signer = key_at(keys, KeyPurpose::Checkpoint, checkpoint.size);
+    let signer = signer.filter(|key| signed.verify(key).is_ok());
+    let signer = signer.ok_or_else(|| broken("checkpoint", "the checkpoint key that signs there did not sign it".to_owned()))?;
     steps.push(("checkpoint", format!("{}, signed by key {}", counted(checkpoint.size, "entry", "entries"), signer.key_id())));
     Ok(())
+}
+
+/// The key that signs the entry at this position, or a checkpoint of so many entries: the last one that has begun, as `receipt::verify`
+/// follows the log's keys. What others sign there does not count, whether they were replaced or revoked.
+fn key_at(keys: &[KeyView], purpose: KeyPurpose, position: u64) -> Option<PublicKey> {
+    let begun = keys.iter().filter(|key| key.purpose == purpose && key.starts_at_seq <= position);
+    begun.max_by_key(|key| key.starts_at_seq).and_then(|key| PublicKey::from_base64(&key.public).ok())
 }

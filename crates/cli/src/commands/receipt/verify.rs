@@ -60,7 +60,7 @@ impl Verify {
         if let Some(kept) = self.file.as_deref().and_then(prove::read) {
             return match retained {
                 Some(_) => Err(Failure::usage("a checkpoint is compared with an export, not with the proof of one receipt").hint(EXPORT)),
-                None => prove::offline(kept, pinned.as_ref(), setting.terminal),
+                None => prove::offline(&kept, pinned.as_ref(), setting.terminal),
             };
         }
         let (bundle, other) = match &self.file {
