@@ -406,13 +406,15 @@ fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
 }
 
 /// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
+/// What tells of the whole org may repeat what a source or a consumer has said.
 fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
-    let is_published = |event: &Value| event.get("source").is_some_and(|source| !source.is_null());
+    let is_of_org = |event: &Value| event.get("space_id").is_none();
+    let is_theirs = |event: &Value| event.get("source").is_some_and(|source| !source.is_null() || is_of_org(event));
     match kind {
         TriggerType::Webhook => true,
         TriggerType::Event => {
             let batch = payload.get("events").and_then(Value::as_array);
-            !lineage.chain.is_empty() || is_published(payload) || batch.is_some_and(|batch| batch.iter().any(is_published))
+            !lineage.chain.is_empty() || is_theirs(payload) || batch.is_some_and(|batch| batch.iter().any(is_theirs))
         }
         TriggerType::Schedule | TriggerType::Manual => false,
     }
@@ -467,8 +469,10 @@ mod tests {
     #[test]
     fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {
         let led = Lineage { chain: vec![AutomationId::new(Timestamp::from_micros(0), [1; 10])], root: None };
-        let (own, published) = (json!({ "source": null, "data": {} }), json!({ "source": "/drive", "data": {} }));
-        let batch = json!({ "events": [own, published] });
+        let own = json!({ "source": null, "space_id": "spc_1", "data": {} });
+        let published = json!({ "source": "/drive", "space_id": "spc_1", "data": {} });
+        let of_org = json!({ "source": null, "data": { "error": "the server said so" } });
+        let (batch, own_batch) = (json!({ "events": [own, published] }), json!({ "events": [own] }));
         for (kind, payload, lineage, expected) in [
             (TriggerType::Manual, &published, &led, false),
             (TriggerType::Schedule, &json!({}), &Lineage::default(), false),
@@ -476,7 +480,9 @@ mod tests {
             (TriggerType::Event, &own, &Lineage::default(), false),
             (TriggerType::Event, &own, &led, true),
             (TriggerType::Event, &published, &Lineage::default(), true),
+            (TriggerType::Event, &of_org, &Lineage::default(), true),
             (TriggerType::Event, &batch, &Lineage::default(), true),
+            (TriggerType::Event, &own_batch, &Lineage::default(), false),
         ] {
             assert_eq!(is_from_outside(kind, payload, lineage), expected, "{kind} {payload}");
         }

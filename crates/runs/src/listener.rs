@@ -292,12 +292,14 @@ impl Engine {
     /// Returns whether something was fired.
     pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
         let mut has_fired = false;
-        let space = value.get("space_id").and_then(Value::as_str);
-        let matched = triggers.matcher.matching(&matcher::Event { space, event_type: &event.name, value: &value });
-        for (automation, trigger) in matched {
+        let Some(heard) = heard(event, &value) else { return Ok(false) };
+        for (automation, trigger) in triggers.matcher.matching(&heard) {
             let saved = self.ledger().find_automation(org, &automation).await?;
             let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?.filter(|trigger| trigger.is_enabled);
             let (Some(saved), Some(trigger)) = (saved, trigger) else { continue };
+            if heard.space.is_none() && !self.ledger().is_heard_in(org, &saved.space, event).await? {
+                continue;
+            }
             let program = self.program(org, saved.definition).await?;
             let lineage = self.lineage_of(org, event, &value).await?;
             self.fire_event(&saved, &program, &trigger, event, value.clone(), lineage).await?;
@@ -378,4 +380,11 @@ pub fn told(event: &Event) -> Value {
         told.insert("space_id".to_owned(), space);
     }
     told
+}
+
+/// The event as triggers are asked about it; `None` if it fires nothing. An event of ours that belongs to no space is about the whole org, and
+/// every space hears of it. SECURITY: whoever else publishes an event names the space whose automations it fires, and may act there.
+pub fn heard<'e>(event: &'e Event, value: &'e Value) -> Option<matcher::Event<'e>> {
+    let space = value.get("space_id").and_then(Value::as_str);
+    (space.is_some() || event.origin.is_none()).then_some(matcher::Event { space, event_type: &event.name, value })
 }

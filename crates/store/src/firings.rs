@@ -2,9 +2,8 @@
 //! write, so the same tick, event or idempotency key never starts a second run, whichever server it reaches.
 
 use crate::automations::find_in;
-use crate::bus::publish_in;
 use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
-use crate::events::tell;
+use crate::events::tell_in;
 use crate::notifications::notify_in;
 use crate::runs::{Slot, drop_oldest, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -13,8 +12,6 @@ use countersign_core::limits::{
     FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, FORGET_ROWS, FORGET_WRITES, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS,
 };
 use countersign_core::ports::automations::SkippedTicks;
-use countersign_core::ports::bus::NewEvent;
-use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
 use serde_json::json;
@@ -189,7 +186,8 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
                 "reason": reason,
                 "detail": firing.detail,
             });
-            tell(store, tx, &org, "automation.firing.dropped", firing.automation.to_string(), body.to_string()).await?;
+            let key = firing.automation.to_string();
+            tell_in(store, tx, &org, &automation.space, "automation.firing.dropped", key, body.to_string()).await?;
         }
     }
     Ok(Fired::New(firing))
@@ -331,16 +329,9 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
             tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
             let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
             tx.exec(sql, &vals![now, org, id]).await?;
-            let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why });
-            let event = NewEvent {
-                name: "automation.trigger_disabled".to_owned(),
-                key: automation.id.to_string(),
-                body: body.to_string(),
-                origin: None,
-                space: Some(automation.space.clone()),
-                cause: Cause::default(),
-            };
-            publish_in(store, tx, &automation.org, event).await?;
+            let body =
+                json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
+            tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
             let told = format!("`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it.", automation.name);
             notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await?;
             Ok(FiringReason::BreakerOpen)

@@ -10,8 +10,8 @@ use countersign_core::ports::bus::{GroupName, NewEvent};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
-use countersign_core::source::{Error, Output};
-use countersign_core::{Amount, AutomationId, Clock as _, Invocation, SpaceId, Tier};
+use countersign_core::source::{Error, Listings, Output};
+use countersign_core::{Amount, AutomationId, Clock as _, Invocation, SourceId, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ on_sqlite!(
     schedule_edit_disable_enable,
     what_a_pause_leaves_out_is_one_row,
     the_data_of_an_event_chooses_neither_its_space_nor_its_chain,
+    what_is_about_the_whole_org_fires_automations_of_every_space,
     self_trigger_refused,
     what_a_run_sends_says_what_led_to_it,
     automations_that_follow_each_other_in_a_circle_stop,
@@ -335,7 +336,7 @@ async fn numbers_and_keys_exact(kind: Kind) {
     let server = TestServer::start_with_documents(kind).await;
     let _working = server.work();
     let owner = &server.owner;
-    let event = |n: u64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(), "data": { "n": n } });
+    let event = |n: u64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(), "spaceid": "main", "data": { "n": n } });
     let published = owner.post("/api/v1/events", json!([event(LARGE), event(LARGE - 1)])).await.ok();
     let position = published["events"][0]["cursor"].as_str().unwrap();
     assert_eq!(owner.get(&format!("/api/v1/events/{position}")).await.ok()["data"]["n"], LARGE);
@@ -641,6 +642,57 @@ async fn the_data_of_an_event_chooses_neither_its_space_nor_its_chain(kind: Kind
     // As if a run of the same automation had led to it: that would be refused.
     publish(&server, "drive.file_added", "3", Some(&space), json!({ "trace_id": first })).await;
     assert_eq!(inputs_of(&server, &id, "event", 2).await, [r#""1""#, r#""3""#]);
+}
+
+/// What is about an automation belongs to its space, and what is about a space with members stays there.
+async fn what_is_about_the_whole_org_fires_automations_of_every_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (owner, _working) = (&server.owner, server.work());
+    let created = async |name: &str| owner.post("/api/v1/spaces", json!({ "name": name })).await.ok()["id"].as_str().unwrap().to_owned();
+    let (side, closed) = (created("side").await, created("closed").await);
+    let user = owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    owner.post(&format!("/api/v1/spaces/{closed}/members"), json!({ "user_id": user })).await.ok();
+    let saved_in = async |space: &str, definition: Value| {
+        let mut definition = definition;
+        definition["name"] = json!(format!("{} {}", space, definition["triggers"][0]["config"]["event_type"]));
+        id_of(&owner.post("/api/v1/automations", json!({ "space": space, "definition": definition })).await.ok())
+    };
+    let hears =
+        async |space: &str, name: &str| saved_in(space, on_event(json!({ "event_type": name }), json!({ "of": "$.subject" }))).await;
+    listening(&server).await;
+
+    let drifted = [hears("main", "action.drifted").await, hears("side", "action.drifted").await, hears("closed", "action.drifted").await];
+    owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Something else.".into());
+    server.agent().await.pending("fake.write", json!({})).await;
+    for id in &drifted {
+        assert_eq!(inputs_of(&server, id, "of", 1).await, [r#""fake.write""#]);
+    }
+    let away = hears("main", "source.unavailable").await;
+    server.store.note_listing(&server.org, &SourceId::parse("tracker").unwrap(), Some(&busy(1))).await.unwrap();
+    assert_eq!(inputs_of(&server, &away, "of", 1).await, [r#""tracker""#]);
+
+    // Each of these would fire before the next, which does.
+    let (in_main, in_side) = (hears("main", "automation.paused").await, hears("side", "automation.paused").await);
+    let (other, own) = (saved_in("side", plan(&["fake.read"])).await, saved_in("main", plan(&["fake.read"])).await);
+    for id in [&other, &own] {
+        owner.post(&format!("/api/v1/automations/{id}/pause"), json!({})).await.ok();
+    }
+    assert_eq!(inputs_of(&server, &in_main, "of", 1).await, [format!("\"{own}\"")]);
+    assert_eq!(inputs_of(&server, &in_side, "of", 1).await, [format!("\"{other}\"")]);
+    let (in_main, in_closed) = (hears("main", "space.changed").await, hears("closed", "space.changed").await);
+    for id in [&closed, &side] {
+        owner.send(Method::PATCH, &format!("/api/v1/spaces/{id}"), Some(json!({ "band": "amber" }))).await.ok();
+    }
+    assert_eq!(inputs_of(&server, &in_main, "of", 1).await, [format!("\"{side}\"")]);
+    assert_eq!(inputs_of(&server, &in_closed, "of", 2).await.len(), 2);
+    // Whoever tries a filter is told the same.
+    let tried = async |space: &str| {
+        let tried = owner.post("/api/v1/filters/test", json!({ "event_type": "space.changed", "space": space })).await.ok();
+        tried["events"].as_array().unwrap().iter().map(|one| one["subject"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(tried("main").await, [side.clone()]);
+    assert_eq!(tried("closed").await, [side, closed.clone(), closed]);
 }
 
 /// What the event needs is broken in the database. It is tried again and then given up; it is handled once that is mended and somebody asks.
