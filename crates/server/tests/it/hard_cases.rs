@@ -6,7 +6,7 @@ use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, CALL_TIMEOUT_MS};
 use countersign_core::ports::automations::PassedTicks;
-use countersign_core::ports::bus::{GroupName, NewEvent};
+use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
@@ -39,6 +39,7 @@ on_sqlite!(
     what_a_pause_leaves_out_is_one_row,
     the_data_of_an_event_chooses_neither_its_space_nor_its_chain,
     what_is_about_the_whole_org_fires_automations_of_every_space,
+    events_that_are_forgotten_before_they_are_handled_are_counted,
     self_trigger_refused,
     what_a_run_sends_says_what_led_to_it,
     automations_that_follow_each_other_in_a_circle_stop,
@@ -693,6 +694,31 @@ async fn what_is_about_the_whole_org_fires_automations_of_every_space(kind: Kind
     };
     assert_eq!(tried("main").await, [side.clone()]);
     assert_eq!(tried("closed").await, [side, closed.clone(), closed]);
+}
+
+async fn events_that_are_forgotten_before_they_are_handled_are_counted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    // As if nobody had listened for a week.
+    let group = GroupName::parse("automations").unwrap();
+    server.store.subscribe(&server.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
+    let at = server.store.newest_event(&server.org).await.unwrap();
+    publish(&server, "drive.file_added", "1", None, json!({})).await;
+    server.clock.advance_seconds(8 * 24 * 60 * 60);
+    server.owner.set_mode("fake.write", "allow").await;
+    server.store.forget_old(&server.org).await.unwrap();
+    let lost = u64::try_from(server.store.oldest_event(&server.org).await.unwrap() - at - 1).unwrap();
+    assert!(lost > 0);
+    let _working = server.work();
+    let mut found = server.store.find_event_group(&server.org, &group).await.unwrap().unwrap();
+    for _ in 0..200 {
+        if found.lost > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        found = server.store.find_event_group(&server.org, &group).await.unwrap().unwrap();
+    }
+    assert_eq!((found.lost, found.overtaken_at.is_some()), (lost, true), "{found:?}");
+    assert_eq!(told(&server, at, "event_group.overtaken").await.len(), 1);
 }
 
 /// What the event needs is broken in the database. It is tried again and then given up; it is handled once that is mended and somebody asks.

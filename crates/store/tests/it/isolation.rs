@@ -978,7 +978,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
     assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
     assert_eq!(store.hold_group(org, &GroupName::parse("nobodys").unwrap()).await, Ok(false));
-    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
+    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX, 0).await, Ok(false));
     store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
