@@ -174,6 +174,12 @@ pub(crate) async fn record_in(
     tell_in(store, tx, org, space, told.name, told.key, body).await
 }
 
+/// Signs once more what is in force. Nothing has changed, so no event tells of it.
+pub(crate) async fn repeat(tx: &mut Tx, org: &OrgId, change: RuleChange) -> Result<(), Error> {
+    let version = seal::next_rules_version(tx, org).await?;
+    append(tx, org, Kind::Rule, version, &RuleBody { by: None, change, version }).await.map(|_| ())
+}
+
 /// Signs a change of who may act into the audit log and publishes its event. Unlike a rule it has no version: no decision depends on it.
 /// Returns its position.
 pub(crate) async fn record_identity(
