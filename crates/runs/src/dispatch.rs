@@ -288,6 +288,13 @@ impl Engine {
         if self.ledger().find_principal(&saved.org, &acts_as).await?.is_none() {
             return Ok(Ok(self.refusal(occurrence, FiringReason::CreatorInactive, None)));
         }
+        for step in program.steps(Phase::Plan) {
+            let action = &step.definition.action;
+            if self.0.ports.pipeline.catalogue().is_gone(&saved.org, action).await {
+                let why = format!("there is no action `{action}` any more");
+                return Ok(Ok(self.refusal(occurrence, FiringReason::ActionUnavailable, Some(why))));
+            }
+        }
         let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
         let creator = format!("user:{}", saved.creator);
         let space_default = self.ledger().find_space(&saved.org, &saved.space).await?.map(|space| space.defaults).unwrap_or_default();

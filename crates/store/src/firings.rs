@@ -114,6 +114,9 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         return Ok(Fired::UnknownAutomation);
     };
     if let Some(earlier) = earlier(tx, &new).await? {
+        if let Fired::Earlier(first) = &earlier {
+            note_again(tx, new, first).await?;
+        }
         return Ok(earlier);
     }
     let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, start } = new;
@@ -241,6 +244,36 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
         Occasion::Request => return Ok(None),
     };
     Ok(only(rows, read_firing)?.map(Fired::Earlier))
+}
+
+/// Notes that a key or an event came once more.
+async fn note_again(tx: &mut Tx, new: NewFiring, first: &Firing) -> Result<(), Error> {
+    let reason = match new.occasion {
+        Occasion::Key { .. } => FiringReason::SameKey,
+        Occasion::Event(_) => FiringReason::SameEvent,
+        // Clocks list a tick again and again, until one of them has passed it.
+        Occasion::Tick(_) | Occasion::Request => return Ok(()),
+    };
+    let now = tx.now();
+    let again = Firing {
+        id: new.id,
+        org: new.org,
+        automation: new.automation,
+        trigger: new.trigger,
+        reason,
+        detail: Some(format!("as firing `{}`", first.id)),
+        run: None,
+        tick: None,
+        event: None,
+        at: now,
+        count: 1,
+        first_at: now,
+        last_at: now,
+    };
+    match joined_row(tx, &again).await? {
+        Some(_) => Ok(()),
+        None => insert_firing(tx, &again).await,
+    }
 }
 
 /// Whether the firing starts its run, and whether that may go on at once.

@@ -63,7 +63,7 @@ impl Resource for FiringView {
 fn outcome_cell(outcome: FiringOutcome) -> Cell {
     let tone = match outcome {
         FiringOutcome::Started => Tone::Ok,
-        FiringOutcome::Skipped => Tone::Muted,
+        FiringOutcome::Skipped | FiringOutcome::Deduplicated => Tone::Muted,
         FiringOutcome::Dropped => Tone::Warn,
         FiringOutcome::Refused => Tone::Danger,
     };

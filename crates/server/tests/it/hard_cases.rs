@@ -33,6 +33,7 @@ on_both_engines!(
 on_sqlite!(
     same_key_replays,
     same_key_other_body_422,
+    a_plan_whose_action_is_gone_starts_nothing,
     numbers_and_keys_exact,
     edit_while_running,
     schedule_edit_disable_enable,
@@ -275,6 +276,8 @@ async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
     // Whatever the replay starts is started before this.
     publish("b").await;
     runs_of(&server, &first, 2).await;
+    let reasons: Vec<_> = firings(&server, &first).await.into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["on_time", "on_time", "same_event"], "what starts nothing twice is in the ledger");
 
     // What was saved since gets them, though no further event comes.
     definition["name"] = json!("Saved since");
@@ -321,6 +324,19 @@ async fn same_key_replays(kind: Kind) {
     assert_eq!((&first.body["run_id"], &first.body["firing_id"]), (&again.body["run_id"], &again.body["firing_id"]));
     assert_eq!(again.headers["idempotent-replayed"], "true");
     assert_eq!(server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().len(), 1);
+    fire(&server, &id, &headers, r#"{"text": "a"}"#).await.ok();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("same_key", 2)]), "it is in the ledger");
+}
+
+async fn a_plan_whose_action_is_gone_starts_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, bearer) = hooked(&server).await;
+    server.source.withdraw("read");
+    let fired = fire(&server, &id, &[("authorization", bearer.as_str())], "{}").await.ok();
+    let expected = (&json!("refused"), &json!("action_unavailable"), &Value::Null);
+    assert_eq!((&fired["outcome"], &fired["reason"], &fired["run_id"]), expected, "{fired:#}");
+    let listed = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    assert!(listed["items"][0]["detail"].as_str().unwrap().contains("`fake.read`"), "{listed:#}");
 }
 
 async fn same_key_other_body_422(kind: Kind) {

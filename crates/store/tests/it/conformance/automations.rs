@@ -361,6 +361,11 @@ async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
         assert!(matches!(&again, Fired::Earlier(firing) if firing.run == run && run.is_some()), "{again:?}");
     }
     assert_eq!(claimed(store).await.len(), 3);
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Deduplicated), ..FiringFilter::default() };
+    let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
+    let mut reasons: Vec<_> = rows.iter().map(|row| (row.reason.as_str(), row.count, row.run.is_some())).collect();
+    reasons.sort();
+    assert_eq!(reasons, [("same_event", 1, false), ("same_key", 1, false)], "a tick is looked at by every clock");
 }
 
 async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
