@@ -10,7 +10,7 @@ use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
-use countersign_core::ports::events::Event;
+use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
@@ -333,8 +333,6 @@ impl Engine {
             rate: rate_of(program, *trigger).map(|rate| runs::Rate { max: rate.max, per_seconds: rate.per_seconds }),
             rerun_of: None,
             copied: Vec::new(),
-            chain: occurrence.lineage.chain.clone(),
-            root: occurrence.lineage.root.clone(),
             from_outside: is_from_outside(occurrence.kind, &occurrence.payload, &occurrence.lineage),
             asked_by: occurrence.asked_by.clone(),
         };
@@ -343,6 +341,7 @@ impl Engine {
 
     /// A firing that starts nothing, for this reason.
     fn refusal(&self, occurrence: &Occurrence<'_>, reason: FiringReason, detail: Option<String>) -> NewFiring {
+        let Lineage { chain, root } = occurrence.lineage.clone();
         NewFiring {
             id: FiringId::new(self.now(), self.draw()),
             org: occurrence.saved.org.clone(),
@@ -351,6 +350,7 @@ impl Engine {
             occasion: occurrence.occasion.clone(),
             reason,
             detail,
+            cause: Cause { depth: u32::try_from(chain.len()).unwrap_or(u32::MAX), chain, root_run_id: root },
             start: None,
         }
     }

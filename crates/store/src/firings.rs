@@ -2,6 +2,7 @@
 //! write, so the same tick, event or idempotency key never starts a second run, whichever server it reaches.
 
 use crate::automations::find_in;
+use crate::bus::publish_in;
 use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
 use crate::events::tell_in;
 use crate::notifications::notify_in;
@@ -12,6 +13,7 @@ use countersign_core::limits::{
     FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, FORGET_ROWS, FORGET_WRITES, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS,
 };
 use countersign_core::ports::automations::SkippedTicks;
+use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
 use serde_json::json;
@@ -119,7 +121,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         }
         return Ok(earlier);
     }
-    let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, start } = new;
+    let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, cause, start } = new;
     let now = tx.now();
     let verdict = match start {
         Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
@@ -177,7 +179,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
                 let sql = "UPDATE triggers SET last_fired_at = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
                 tx.exec(sql, &vals![at, org.as_str(), firing.automation.as_str(), trigger.as_str()]).await?;
             }
-            insert_run(store, tx, &automation, &firing, *start, slot).await?;
+            insert_run(store, tx, &automation, &firing, cause, *start, slot).await?;
         }
         Verdict::Nothing(_) if is_joined => {}
         Verdict::Nothing(reason) => {
@@ -189,8 +191,16 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
                 "reason": reason,
                 "detail": firing.detail,
             });
-            let key = firing.automation.to_string();
-            tell_in(store, tx, &org, &automation.space, "automation.firing.dropped", key, body.to_string()).await?;
+            // With what led to it: an automation that hears of what it could not start does not start for that.
+            let event = NewEvent {
+                name: "automation.firing.dropped".to_owned(),
+                key: firing.automation.to_string(),
+                body: body.to_string(),
+                origin: None,
+                space: Some(automation.space.clone()),
+                cause,
+            };
+            publish_in(store, tx, &org, event).await?;
         }
     }
     Ok(Fired::New(firing))

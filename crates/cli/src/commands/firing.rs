@@ -24,7 +24,7 @@ pub(crate) struct List {
     /// Only those of this trigger
     #[arg(long, value_name = "TRIGGER")]
     trigger: Option<String>,
-    /// Only those that came to this: started, skipped, dropped or refused
+    /// Only those that came to this: started, skipped, dropped, deduplicated or refused
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     outcome: Option<FiringOutcome>,
     /// Only those that started no run

@@ -44,6 +44,7 @@ on_sqlite!(
     self_trigger_refused,
     what_a_run_sends_says_what_led_to_it,
     automations_that_follow_each_other_in_a_circle_stop,
+    what_a_firing_could_not_start_does_not_start_it_after_all,
     an_automation_of_somebody_who_is_out_starts_nothing,
     a_run_that_takes_too_long_is_timed_out,
     a_step_has_no_more_time_than_it_says,
@@ -830,6 +831,26 @@ async fn what_a_run_sends_says_what_led_to_it(kind: Kind) {
     assert_eq!((&back.body["outcome"], &back.body["reason"]), (&json!("refused"), &json!("loop_guard")), "{back:?}");
     server.agent().await.invoke("kit.look", json!({})).await.ok();
     assert_eq!(upstream.chains().len(), 2, "nothing led to what an agent does");
+}
+
+/// It hears of everything about automations, also of what the loop guard keeps it from.
+async fn what_a_firing_could_not_start_does_not_start_it_after_all(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = id_of(&saved(&server.owner, plan(&["fake.read"])).await);
+    let _working = server.work();
+    listening(&server).await;
+    let mut definition = on_event(json!({ "event_type": "automation.*" }), json!({ "of": "$.type" }));
+    definition["name"] = json!("Hears everything");
+    let id = id_of(&saved(&server.owner, definition).await);
+    let first = runs_of(&server, &id, 1).await.remove(0);
+    ended(&server.owner, first["id"].as_str().unwrap()).await;
+    let is_refused = |(reason, _): &(String, u64)| reason == "loop_guard";
+    while !firings(&server, &id).await.iter().any(is_refused) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The event that tells of it comes before this.
+    server.owner.post(&format!("/api/v1/automations/{other}/pause"), json!({})).await.ok();
+    assert_eq!(inputs_of(&server, &id, "of", 2).await, [r#""automation.paused""#, r#""automation.saved""#]);
 }
 
 /// Each is fired by the end of the other.

@@ -6,6 +6,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
+use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
@@ -81,8 +82,6 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         rate: None,
         rerun_of: None,
         copied: Vec::new(),
-        chain: Vec::new(),
-        root: None,
         from_outside: false,
         asked_by: None,
     };
@@ -94,6 +93,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         occasion,
         reason: FiringReason::OnTime,
         detail: None,
+        cause: Cause::default(),
         start: Some(Box::new(start)),
     }
 }
