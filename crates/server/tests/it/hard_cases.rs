@@ -354,7 +354,10 @@ async fn numbers_and_keys_exact(kind: Kind) {
     let server = TestServer::start_with_documents(kind).await;
     let _working = server.work();
     let owner = &server.owner;
-    let event = |n: u64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(), "spaceid": "main", "data": { "n": n } });
+    let event = |n: u64| {
+        json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(),
+            "spaceid": "main", "data": { "n": n } })
+    };
     let published = owner.post("/api/v1/events", json!([event(LARGE), event(LARGE - 1)])).await.ok();
     let position = published["events"][0]["cursor"].as_str().unwrap();
     assert_eq!(owner.get(&format!("/api/v1/events/{position}")).await.ok()["data"]["n"], LARGE);
