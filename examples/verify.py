@@ -463,6 +463,7 @@ class Agreement:
         self.approvers = (None, [])   # the invocation of that intent, and its approvers
         self.grants = {}       # id -> (expires_at, givers), only those that are not revoked
         self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs, when)
+        self.retention = {}    # what the org has said of how long it keeps things
         self.events_days = EVENT_DAYS  # for how many days the org keeps its events
         self.kept_from = ""    # events of receipts from before this time may be gone
         self.definitions = {}  # digest -> line of an entry that needs it
@@ -496,7 +497,8 @@ class Agreement:
         name = get(change, "rule") if kind == "rule" else kind
         is_allowed = name in ("mode", "reviewed") and seq - self.allowed[0] <= 2 and by in self.allowed[1]
         came_with = change.get("invocation_id") if name == "grant_given" else None
-        if came_with is None and not is_allowed:
+        is_repeated = name == "retention_set" and by is None and change.get("retention") == self.retention
+        if came_with is None and not is_allowed and not is_repeated:
             self.people.rule(name, change, seq, when, by)
         if kind == "space":
             self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
@@ -514,7 +516,8 @@ class Agreement:
             self.new_id(change, "grant")
             self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
         elif name == "retention_set":
-            days = get(change, "retention", dict).get("events_days")
+            self.retention = get(change, "retention", dict)
+            days = self.retention.get("events_days")
             need(days is None or type(days) is int and days >= 0, "`events_days` is not a number")
             self.events_days = EVENT_DAYS if days is None else days
         elif name == "grant_revoked":

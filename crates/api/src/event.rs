@@ -69,7 +69,7 @@ pub struct TestFilterRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub filters: Option<Value>,
-    /// The name or id of the space that the automation would act in; absent: events of all spaces and of none.
+    /// The name or id of the space that the automation would act in; absent: any, so that events of all spaces are judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<String>,
     /// How many of the latest events to look at, 1 to 100; 50 when absent.

@@ -337,6 +337,7 @@ fn batch(status: BatchStatus) -> (Value, Value) {
     let required = [
         ("batch_id", text(), json!("bat_01k4c2w9pbnm7sxa8jw5z3d6ht")),
         ("session_id", text(), json!("ses_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("space_id", text(), json!("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
         ("mode", json!({ "enum": BatchMode::ALL.map(BatchMode::as_str) }), json!("best_effort")),
         ("status", json!({ "const": status.as_str() }), json!(status.as_str())),
         ("trace_id", text(), json!("4bf92f3577b34da6a3ce929d0e0e4736")),
@@ -492,6 +493,17 @@ mod tests {
         assert!(published.contains(&"space.created".to_owned()) && published.len() > 40, "this test no longer reads the source");
         let unknown: Vec<_> = published.iter().filter(|name| !known.contains(name)).collect();
         assert!(unknown.is_empty(), "these are published and not in the table: {unknown:?}");
+    }
+
+    #[test]
+    fn every_starter_of_the_gallery_listens_to_a_type_of_ours() {
+        let known: Vec<_> = event_types().into_iter().map(|one| one.name).collect();
+        let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/features/automations/starters.ts");
+        let text = std::fs::read_to_string(starters).unwrap();
+        let heard: Vec<_> = text.split("event_type: '").skip(1).filter_map(|rest| rest.split('\'').next()).collect();
+        assert!(heard.contains(&"action.drifted") && heard.contains(&"source.unavailable"), "this test no longer reads the gallery");
+        let unknown: Vec<_> = heard.iter().filter(|name| !known.iter().any(|known| known == *name)).collect();
+        assert!(unknown.is_empty(), "nobody publishes these: {unknown:?}");
     }
 
     /// Words of small letters with dots between them.

@@ -31,7 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What is matched: an event, as far as filters can see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'e> {
-    /// Nothing, of an event that belongs to the org alone.
+    /// Nothing, of an event that belongs to the org alone: it is for the filters of every space.
     pub space: Option<&'e str>,
     pub event_type: &'e str,
     /// The whole event, from whose root paths start.

@@ -148,17 +148,20 @@ pub enum FiringOutcome {
     Started,
     Skipped,
     Dropped,
+    /// It was the same as an earlier one.
+    Deduplicated,
     Refused,
 }
 
 impl FiringOutcome {
-    pub const ALL: [Self; 4] = [Self::Started, Self::Skipped, Self::Dropped, Self::Refused];
+    pub const ALL: [Self; 5] = [Self::Started, Self::Skipped, Self::Dropped, Self::Deduplicated, Self::Refused];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
             Self::Skipped => "skipped",
             Self::Dropped => "dropped",
+            Self::Deduplicated => "deduplicated",
             Self::Refused => "refused",
         }
     }
@@ -194,15 +197,18 @@ pub enum FiringReason {
     RateLimited,
     Debounced,
     Batched,
+    SameKey,
+    SameEvent,
     InputsInvalid,
     LoopGuard,
     ChainTooDeep,
     CreatorInactive,
+    ActionUnavailable,
     BreakerOpen,
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -219,10 +225,13 @@ impl FiringReason {
         Self::RateLimited,
         Self::Debounced,
         Self::Batched,
+        Self::SameKey,
+        Self::SameEvent,
         Self::InputsInvalid,
         Self::LoopGuard,
         Self::ChainTooDeep,
         Self::CreatorInactive,
+        Self::ActionUnavailable,
         Self::BreakerOpen,
     ];
 
@@ -244,10 +253,13 @@ impl FiringReason {
             Self::RateLimited => "rate_limited",
             Self::Debounced => "debounced",
             Self::Batched => "batched",
+            Self::SameKey => "same_key",
+            Self::SameEvent => "same_event",
             Self::InputsInvalid => "inputs_invalid",
             Self::LoopGuard => "loop_guard",
             Self::ChainTooDeep => "chain_too_deep",
             Self::CreatorInactive => "creator_inactive",
+            Self::ActionUnavailable => "action_unavailable",
             Self::BreakerOpen => "breaker_open",
         }
     }
@@ -264,9 +276,13 @@ impl FiringReason {
                 FiringOutcome::Skipped
             }
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
-            Self::InputsInvalid | Self::LoopGuard | Self::ChainTooDeep | Self::CreatorInactive | Self::BreakerOpen => {
-                FiringOutcome::Refused
-            }
+            Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
+            Self::InputsInvalid
+            | Self::LoopGuard
+            | Self::ChainTooDeep
+            | Self::CreatorInactive
+            | Self::ActionUnavailable
+            | Self::BreakerOpen => FiringOutcome::Refused,
         }
     }
 }

@@ -334,8 +334,15 @@ impl Pipeline {
             id: EventId::new(now, self.walk.random_bytes()),
             name: batch.status.event_name(),
             key: batch.id.to_string(),
-            body: json!({ "batch_id": batch.id, "session_id": batch.session, "mode": batch.mode, "status": batch.status, "trace_id": batch.trace_id })
-                .to_string(),
+            body: json!({
+                "batch_id": batch.id,
+                "session_id": batch.session,
+                "space_id": batch.space,
+                "mode": batch.mode,
+                "status": batch.status,
+                "trace_id": batch.trace_id,
+            })
+            .to_string(),
         };
         self.walk.fault("batch.ending");
         let (org, batch_id) = (batch.org.clone(), batch.id.clone());

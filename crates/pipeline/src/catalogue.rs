@@ -90,6 +90,14 @@ impl Catalogue {
         listing_of(&catalogue, &sources, slot).await.actions.into_iter().find(|action| action.id == id)
     }
 
+    /// Whether the action is there no more: its source is gone, or lists it no longer. Where a source cannot tell, it is not.
+    pub async fn is_gone(&self, org: &OrgId, named: &str) -> bool {
+        match ActionId::parse(named) {
+            Ok(id) => matches!(self.look_up(org, &id).await, Ok(None)),
+            Err(_) => true,
+        }
+    }
+
     /// Takes over what the registries have now. A source that is gone ends with the last call that uses it. Nobody waits for a source.
     pub async fn look_again(&self, org: &OrgId) {
         self.of(org).await;

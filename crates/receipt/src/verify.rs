@@ -197,7 +197,10 @@ impl Verifier {
     fn rule(&mut self, header: &Header, body: RuleBody) -> Result<(), Finding> {
         self.rules.count(header.at, body.version)?;
         let is_permitted = matches!(body.change, RuleChange::Reviewed { .. }) && self.answers.permit(header.seq, body.by.as_ref());
-        if !is_permitted {
+        // Countersign itself repeats what is in force, so that a signed time follows the events that it forgets.
+        let is_repeated =
+            matches!(&body.change, RuleChange::RetentionSet { retention } if body.by.is_none() && self.events.are_kept_for(*retention));
+        if !is_permitted && !is_repeated {
             self.people.may_change(header, &body)?;
         }
         if let RuleChange::RoleChanged { user, role } = &body.change {

@@ -3,9 +3,9 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::listener::{EVENTS_AT_ONCE, GROUP, Triggers, told};
+use crate::listener::{EVENTS_AT_ONCE, GROUP, Hold, Triggers, told};
 use countersign_core::ports::events::Event;
-use countersign_core::{EventId, OrgId};
+use countersign_core::{EventId, OrgId, ports};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -32,13 +32,24 @@ impl Wanted {
 }
 
 impl Engine {
-    /// Fires what matches the events from this position up to the one that asks for it, each under a new id.
-    pub(crate) async fn replay_anew(&self, org: &OrgId, triggers: &Triggers, from: i64, asked: &Event) -> Result<(), Error> {
+    /// Fires what matches the events from this position up to the one that asks for it, each under a new id. To the group all of them are one
+    /// event: if another server has taken it over meanwhile, it begins again there, and starts nothing twice.
+    pub(crate) async fn replay_anew(
+        &self,
+        org: &OrgId,
+        hold: &mut Hold,
+        triggers: &Triggers,
+        from: i64,
+        asked: &Event,
+    ) -> Result<(), Error> {
         let mut after = from - 1;
         loop {
             let events = self.ledger().list_events_after(org, after, EVENTS_AT_ONCE).await?;
             let Some(last) = events.last().map(|event| event.seq) else { return Ok(()) };
             for event in events.iter().filter(|event| event.seq < asked.seq) {
+                if !self.holds_on(org, hold).await? {
+                    return Err(ports::Error::Fenced.into());
+                }
                 let (event, value) = anew(event, asked);
                 self.fire_matching(org, triggers, &event, value).await?;
             }

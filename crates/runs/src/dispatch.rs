@@ -10,7 +10,7 @@ use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
-use countersign_core::ports::events::Event;
+use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
@@ -290,6 +290,13 @@ impl Engine {
         if self.ledger().find_principal(&saved.org, &acts_as).await?.is_none() {
             return Ok(Ok(self.refusal(occurrence, FiringReason::CreatorInactive, None)));
         }
+        for step in program.steps(Phase::Plan) {
+            let action = &step.definition.action;
+            if self.0.ports.pipeline.catalogue().is_gone(&saved.org, action).await {
+                let why = format!("there is no action `{action}` any more");
+                return Ok(Ok(self.refusal(occurrence, FiringReason::ActionUnavailable, Some(why))));
+            }
+        }
         let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
         let creator = format!("user:{}", saved.creator);
         let space_default = self.ledger().find_space(&saved.org, &saved.space).await?.map(|space| space.defaults).unwrap_or_default();
@@ -328,8 +335,6 @@ impl Engine {
             rate: rate_of(program, *trigger).map(|rate| runs::Rate { max: rate.max, per_seconds: rate.per_seconds }),
             rerun_of: None,
             copied: Vec::new(),
-            chain: occurrence.lineage.chain.clone(),
-            root: occurrence.lineage.root.clone(),
             from_outside: is_from_outside(occurrence.kind, &occurrence.payload, &occurrence.lineage),
             asked_by: occurrence.asked_by.clone(),
         };
@@ -338,6 +343,7 @@ impl Engine {
 
     /// A firing that starts nothing, for this reason.
     fn refusal(&self, occurrence: &Occurrence<'_>, reason: FiringReason, detail: Option<String>) -> NewFiring {
+        let Lineage { chain, root } = occurrence.lineage.clone();
         NewFiring {
             id: FiringId::new(self.now(), self.draw()),
             org: occurrence.saved.org.clone(),
@@ -346,6 +352,7 @@ impl Engine {
             occasion: occurrence.occasion.clone(),
             reason,
             detail,
+            cause: Cause { depth: u32::try_from(chain.len()).unwrap_or(u32::MAX), chain, root_run_id: root },
             start: None,
         }
     }
@@ -408,13 +415,15 @@ fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
 }
 
 /// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
+/// What tells of the whole org may repeat what a source or a consumer has said.
 fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
-    let is_published = |event: &Value| event.get("source").is_some_and(|source| !source.is_null());
+    let is_of_org = |event: &Value| event.get("space_id").is_none();
+    let is_theirs = |event: &Value| event.get("source").is_some_and(|source| !source.is_null() || is_of_org(event));
     match kind {
         TriggerType::Webhook => true,
         TriggerType::Event => {
             let batch = payload.get("events").and_then(Value::as_array);
-            !lineage.chain.is_empty() || is_published(payload) || batch.is_some_and(|batch| batch.iter().any(is_published))
+            !lineage.chain.is_empty() || is_theirs(payload) || batch.is_some_and(|batch| batch.iter().any(is_theirs))
         }
         TriggerType::Schedule | TriggerType::Manual => false,
     }
@@ -469,8 +478,10 @@ mod tests {
     #[test]
     fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {
         let led = Lineage { chain: vec![AutomationId::new(Timestamp::from_micros(0), [1; 10])], root: None };
-        let (own, published) = (json!({ "source": null, "data": {} }), json!({ "source": "/drive", "data": {} }));
-        let batch = json!({ "events": [own, published] });
+        let own = json!({ "source": null, "space_id": "spc_1", "data": {} });
+        let published = json!({ "source": "/drive", "space_id": "spc_1", "data": {} });
+        let of_org = json!({ "source": null, "data": { "error": "the server said so" } });
+        let (batch, own_batch) = (json!({ "events": [own, published] }), json!({ "events": [own] }));
         for (kind, payload, lineage, expected) in [
             (TriggerType::Manual, &published, &led, false),
             (TriggerType::Schedule, &json!({}), &Lineage::default(), false),
@@ -478,7 +489,9 @@ mod tests {
             (TriggerType::Event, &own, &Lineage::default(), false),
             (TriggerType::Event, &own, &led, true),
             (TriggerType::Event, &published, &Lineage::default(), true),
+            (TriggerType::Event, &of_org, &Lineage::default(), true),
             (TriggerType::Event, &batch, &Lineage::default(), true),
+            (TriggerType::Event, &own_batch, &Lineage::default(), false),
         ] {
             assert_eq!(is_from_outside(kind, payload, lineage), expected, "{kind} {payload}");
         }

@@ -32,5 +32,5 @@ pub use dispatch::{Asked, Hook};
 pub use dry_run::{Known, Rendered};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;
-pub use listener::told;
+pub use listener::{heard, told};
 pub use program::Program;

@@ -12,11 +12,11 @@ use crate::error::Error;
 use automation::definition::Kind;
 use automation::filter::Filter;
 use automation::matcher::{self, Matcher};
-use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX};
+use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX, GROUP_HELD_SECONDS};
 use countersign_core::ports::automations::EventTrigger;
 use countersign_core::ports::bus::{Claimed, GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
-use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status};
+use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -56,6 +56,20 @@ pub(crate) struct Triggers {
     of: Option<i64>,
 }
 
+/// The hold of this server on the events of a group, where others could handle them too.
+pub(crate) struct Hold {
+    group: GroupName,
+    /// When the store was asked last.
+    asked_at: Timestamp,
+}
+
+impl Hold {
+    /// Whether it is time to ask again. The store renews what is half over, so it is asked twice as often as that.
+    fn is_due(&self, now: Timestamp) -> bool {
+        now >= self.asked_at.plus_seconds(GROUP_HELD_SECONDS / 4)
+    }
+}
+
 impl Engine {
     pub(crate) async fn listen(self, stop: CancellationToken) {
         let mut listening: HashMap<OrgId, AbortHandle> = HashMap::new();
@@ -90,6 +104,7 @@ impl Engine {
 
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
+        let mut hold = Hold { group: group.clone(), asked_at: self.now() };
         let mut triggers = Triggers { matcher: Matcher::of([]), listed: Vec::new(), of: None };
         let mut heeded = 0;
         while !stop.is_cancelled() {
@@ -101,25 +116,37 @@ impl Engine {
                 }
             };
             if found.in_flight > 0 {
-                self.handle_claimed(org, &group, &mut triggers, stop).await?;
+                self.handle_claimed(org, &mut hold, &mut triggers, stop).await?;
             } else {
-                self.listen_from(org, &group, found.cursor - 1, &mut triggers, &mut heeded, stop).await?;
+                self.listen_from(org, &mut hold, found.cursor - 1, &mut triggers, &mut heeded, stop).await?;
             }
         }
         Ok(())
     }
 
+    /// Whether this server handles the events of the group, and no other. It goes on holding them.
+    async fn holds(&self, org: &OrgId, hold: &mut Hold) -> Result<bool, Error> {
+        hold.asked_at = self.now();
+        Ok(!self.ledger().is_shared() || self.ledger().hold_group(org, &hold.group).await?)
+    }
+
+    /// The same, for each of many events: it asks only when it is time.
+    pub(crate) async fn holds_on(&self, org: &OrgId, hold: &mut Hold) -> Result<bool, Error> {
+        Ok(!hold.is_due(self.now()) || self.holds(org, hold).await?)
+    }
+
     /// Claims some events and handles them. What cannot be handled is given back, and becomes a dead letter once it was delivered as often as
     /// the group allows.
-    async fn handle_claimed(&self, org: &OrgId, group: &GroupName, triggers: &mut Triggers, stop: &CancellationToken) -> Result<(), Error> {
-        if self.ledger().is_shared() && !self.ledger().hold_group(org, group).await? {
+    async fn handle_claimed(&self, org: &OrgId, hold: &mut Hold, triggers: &mut Triggers, stop: &CancellationToken) -> Result<(), Error> {
+        if !self.holds(org, hold).await? {
             pause(stop).await;
             return Ok(());
         }
+        let group = hold.group.clone();
         self.slow_down(stop).await?;
         // Read first: what is committed after it ends the wait.
         let newest = self.ledger().newest_event(org).await?;
-        let claimed = self.ledger().claim_events(org, group, EVENTS_PER_CLAIM_MAX).await?.unwrap_or_default();
+        let claimed = self.ledger().claim_events(org, &group, EVENTS_PER_CLAIM_MAX).await?.unwrap_or_default();
         if claimed.is_empty() {
             self.wait_for_more(org, newest, true, stop).await;
             return Ok(());
@@ -127,16 +154,16 @@ impl Engine {
         self.follow_changes(org, triggers).await?;
         let mut done = Vec::new();
         for Claimed { event, claim, delivery, .. } in claimed {
-            match self.handle(org, triggers, &event).await {
+            match self.handle(org, hold, triggers, &event).await {
                 Ok(_) => done.push(claim),
                 Err(error) => {
                     tracing::warn!(%org, event = event.seq, delivery, %error, "an event could not be handled; it is given back");
                     let delay_seconds = 1_u64 << delivery.min(10);
-                    self.ledger().nack_events(org, group, vec![claim], delay_seconds, problem(&error)).await?;
+                    self.ledger().nack_events(org, &group, vec![claim], delay_seconds, problem(&error)).await?;
                 }
             }
         }
-        self.ledger().ack_events(org, group, done).await?;
+        self.ledger().ack_events(org, &group, done).await?;
         Ok(())
     }
 
@@ -145,13 +172,14 @@ impl Engine {
     async fn listen_from(
         &self,
         org: &OrgId,
-        group: &GroupName,
+        hold: &mut Hold,
         mut saved: i64,
         triggers: &mut Triggers,
         heeded: &mut i64,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let (mut after, mut has_left_some, mut saved_at) = (saved, false, Instant::now());
+        let group = hold.group.clone();
         loop {
             let events = match stop.is_cancelled() {
                 true => Vec::new(),
@@ -164,7 +192,7 @@ impl Engine {
             }
             // One server handles them: another one later could start what the first had to drop.
             if self.ledger().is_shared() && (!is_idle || has_left_some) {
-                if !self.ledger().hold_group(org, group).await? {
+                if !self.holds(org, hold).await? {
                     // There may be runs to work on all the same.
                     self.0.run_due.notify_waiters();
                     has_left_some |= !is_idle;
@@ -180,20 +208,33 @@ impl Engine {
             if !is_idle {
                 self.slow_down(stop).await?;
             }
+            // Positions have no gaps: what is missing before the first of them is kept no longer.
+            let lost = events.first().map_or(0, |first| first.seq - after - 1);
+            if lost > 0 {
+                tracing::warn!(%org, lost, "events were dropped before they were handled: retention has overtaken the automations");
+                after += lost;
+                if !self.ledger().pass_events(org, &group, saved, after, lost).await? {
+                    return Ok(());
+                }
+                (saved, saved_at) = (after, Instant::now());
+            }
             let mut has_fired = false;
             for event in &events {
+                if !self.holds_on(org, hold).await? {
+                    return Ok(());
+                }
                 if event.seq > *heeded && matches!(Wanted::of(event), Some(Wanted::Moved)) {
                     *heeded = event.seq;
                     return Ok(());
                 }
-                match self.handle(org, triggers, event).await {
+                match self.handle(org, hold, triggers, event).await {
                     Ok(fired) => has_fired |= fired,
                     // The store is away, which is not the doing of the event.
                     Err(error) if error.is_transient() => return Err(error),
                     Err(error) => {
                         tracing::warn!(%org, event = event.seq, %error, "an event could not be handled; it is claimed, and tried again");
-                        self.ledger().pass_events(org, group, saved, after).await?;
-                        return self.handle_claimed(org, group, triggers, stop).await;
+                        self.ledger().pass_events(org, &group, saved, after, 0).await?;
+                        return self.handle_claimed(org, hold, triggers, stop).await;
                     }
                 }
                 after = event.seq;
@@ -201,7 +242,7 @@ impl Engine {
             let is_quiet = is_idle && saved_at.elapsed() >= SAVED_EVERY;
             let is_time = has_fired || is_quiet || after - saved >= PASSED_MAX || stop.is_cancelled();
             if is_time && after > saved {
-                if !self.ledger().pass_events(org, group, saved, after).await? {
+                if !self.ledger().pass_events(org, &group, saved, after, 0).await? {
                     return Ok(());
                 }
                 (saved, saved_at) = (after, Instant::now());
@@ -271,7 +312,7 @@ impl Engine {
     }
 
     /// Returns whether something was fired or woken.
-    async fn handle(&self, org: &OrgId, triggers: &mut Triggers, event: &Event) -> Result<bool, Error> {
+    async fn handle(&self, org: &OrgId, hold: &mut Hold, triggers: &mut Triggers, event: &Event) -> Result<bool, Error> {
         let mut has_fired = self.wake_waiting(org, event).await?;
         if event.name == "automation.run.started" {
             // Perhaps on another server.
@@ -282,7 +323,7 @@ impl Engine {
             triggers.of = None;
         }
         if let Some(Wanted::Anew { from }) = Wanted::of(event) {
-            self.replay_anew(org, triggers, from, event).await?;
+            self.replay_anew(org, hold, triggers, from, event).await?;
             has_fired = true;
         }
         has_fired |= self.fire_matching(org, triggers, event, told(event)).await?;
@@ -292,12 +333,14 @@ impl Engine {
     /// Returns whether something was fired.
     pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
         let mut has_fired = false;
-        let space = value.get("space_id").and_then(Value::as_str);
-        let matched = triggers.matcher.matching(&matcher::Event { space, event_type: &event.name, value: &value });
-        for (automation, trigger) in matched {
+        let Some(heard) = heard(event, &value) else { return Ok(false) };
+        for (automation, trigger) in triggers.matcher.matching(&heard) {
             let saved = self.ledger().find_automation(org, &automation).await?;
             let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?.filter(|trigger| trigger.is_enabled);
             let (Some(saved), Some(trigger)) = (saved, trigger) else { continue };
+            if heard.space.is_none() && !self.ledger().is_heard_in(org, &saved.space, event).await? {
+                continue;
+            }
             let program = self.program(org, saved.definition).await?;
             let lineage = self.lineage_of(org, event, &value).await?;
             self.fire_event(&saved, &program, &trigger, event, value.clone(), lineage).await?;
@@ -378,4 +421,26 @@ pub fn told(event: &Event) -> Value {
         told.insert("space_id".to_owned(), space);
     }
     told
+}
+
+/// The event as triggers are asked about it; `None` if it fires nothing. An event of ours that belongs to no space is about the whole org, and
+/// every space hears of it. SECURITY: whoever else publishes an event names the space whose automations it fires, and may act there.
+pub fn heard<'e>(event: &'e Event, value: &'e Value) -> Option<matcher::Event<'e>> {
+    let space = value.get("space_id").and_then(Value::as_str);
+    (space.is_some() || event.origin.is_none()).then_some(matcher::Event { space, event_type: &event.name, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_is_renewed_before_it_is_over_however_late_in_its_life_it_was_seen() {
+        let second = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let hold = Hold { group: GroupName::parse(GROUP).unwrap(), asked_at: second(100) };
+        assert!(!hold.is_due(second(100)) && !hold.is_due(second(101)));
+        // The store left a hold alone that had a little more than half of its time.
+        let half = i64::try_from(GROUP_HELD_SECONDS / 2).unwrap();
+        assert!(hold.is_due(second(100 + half - 1)));
+    }
 }

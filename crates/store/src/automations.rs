@@ -8,6 +8,7 @@ mod hooks;
 mod ticks;
 
 use crate::db::{Columns, Row, Tx, Val, all, only, vals};
+use crate::events::tell_in;
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
@@ -16,6 +17,7 @@ use countersign_core::automation::{Automation, AutomationStatus, AutomationVersi
 use countersign_core::limits::TICK_MISSED_SECONDS;
 use countersign_core::ports::Automations;
 use countersign_core::ports::automations::{EventTrigger, PassedTicks, SkippedTicks};
+use countersign_core::ports::events::Event;
 use countersign_core::{AutomationId, Digest, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId};
 use receipt::body::RuleChange;
 use serde_json::Value;
@@ -192,6 +194,14 @@ impl Automations for Store {
             })
         })
     }
+
+    fn is_heard_in<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId, event: &'a Event) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let closed = self.list_closed_spaces(org).await?;
+            let others: BTreeSet<_> = closed.iter().filter(|closed| closed.id != *space).map(|closed| closed.id.clone()).collect();
+            Ok(!self.is_event_about(org, &others, event, None).await?)
+        })
+    }
 }
 
 impl Store {
@@ -237,11 +247,24 @@ pub(crate) async fn find_in(tx: &mut Tx, org: &OrgId, automation: &AutomationId)
     only(tx.query(sql, &vals![org.as_str(), automation.as_str()]).await?, read_automation)
 }
 
+/// Publishes an event about an automation.
+pub(crate) async fn tell_of(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    automation: &AutomationId,
+    name: &'static str,
+    body: String,
+) -> Result<(), Error> {
+    let Some(found) = find_in(tx, org, automation).await? else { return Ok(()) };
+    tell_in(store, tx, org, &found.space, name, automation.to_string(), body).await
+}
+
 async fn record(store: &Store, tx: &mut Tx, automation: &Automation, by: &UserId, event: &'static str) -> Result<(), Error> {
     let Automation { id, version, definition, status, .. } = automation;
     let change = RuleChange::AutomationSet { automation: id.clone(), version: *version, definition: *definition, status: *status };
     let told = RuleEvent { name: event, key: id.to_string() };
-    rules::record(store, tx, &automation.org, Some(PrincipalId::User(by.clone())), change, told).await.map(|_| ())
+    rules::record_in(store, tx, &automation.org, &automation.space, Some(PrincipalId::User(by.clone())), change, told).await
 }
 
 fn read_automation(row: Row) -> Result<Automation, Error> {

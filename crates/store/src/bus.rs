@@ -103,12 +103,16 @@ impl EventBus for Store {
         })
     }
 
-    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64) -> Future<'a, Result<bool, Error>> {
-        let (org, group) = (org.clone(), group.clone());
+    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64, lost: i64) -> Future<'a, Result<bool, Error>> {
+        let (store, org, group) = (self.clone(), org.clone(), group.clone());
         Box::pin(self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
                 let sql = "UPDATE event_groups SET read_seq = $1 WHERE org_id = $2 AND name = $3 AND read_seq = $4";
-                Ok(tx.exec(sql, &vals![to, org.as_str(), group.as_str(), from]).await? == 1)
+                let is_passed = tx.exec(sql, &vals![to, org.as_str(), group.as_str(), from]).await? == 1;
+                if is_passed {
+                    count_lost(&store, tx, &org, &group, lost).await?;
+                }
+                Ok(is_passed)
             })
         }))
     }
@@ -384,16 +388,20 @@ async fn claim_new(tx: &mut Tx, org: &OrgId, group: &GroupName, progress: &mut P
 }
 
 async fn save(store: &Store, tx: &mut Tx, org: &OrgId, group: &GroupName, progress: &Progress) -> Result<(), Error> {
-    let Progress { read_seq, token, lost, .. } = progress;
-    let overtaken_at = (*lost > 0).then(|| tx.now());
-    let sql = "UPDATE event_groups SET read_seq = $1, token = $2, lost = lost + $3, overtaken_at = coalesce($4, overtaken_at)
-               WHERE org_id = $5 AND name = $6";
-    tx.exec(sql, &vals![*read_seq, *token, *lost, overtaken_at, org.as_str(), group.as_str()]).await?;
-    if *lost > 0 {
-        let body = json!({ "group": group.as_str(), "lost": lost }).to_string();
-        tell(store, tx, org, "event_group.overtaken", group.to_string(), body).await?;
+    let sql = "UPDATE event_groups SET read_seq = $1, token = $2 WHERE org_id = $3 AND name = $4";
+    tx.exec(sql, &vals![progress.read_seq, progress.token, org.as_str(), group.as_str()]).await?;
+    count_lost(store, tx, org, group, progress.lost).await
+}
+
+/// Counts events that retention dropped before the group had them, and tells of it.
+async fn count_lost(store: &Store, tx: &mut Tx, org: &OrgId, group: &GroupName, lost: i64) -> Result<(), Error> {
+    if lost == 0 {
+        return Ok(());
     }
-    Ok(())
+    let sql = "UPDATE event_groups SET lost = lost + $1, overtaken_at = $2 WHERE org_id = $3 AND name = $4";
+    tx.exec(sql, &vals![lost, tx.now(), org.as_str(), group.as_str()]).await?;
+    let body = json!({ "group": group.as_str(), "lost": lost }).to_string();
+    tell(store, tx, org, "event_group.overtaken", group.to_string(), body).await
 }
 
 /// Gives an event back. Returns whether the claim counted.

@@ -1,11 +1,13 @@
 //! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
+use crate::bus::publish_in;
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::{Error, Store, seal};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
 use countersign_core::ports::EventFeed;
-use countersign_core::ports::events::{Event, EventDraft};
-use countersign_core::{EventId, Future, OrgId, ReceiptId, Timestamp, random_bytes};
+use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::events::{Cause, Event, EventDraft};
+use countersign_core::{EventId, Future, OrgId, ReceiptId, SpaceId, Timestamp, random_bytes};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -72,7 +74,21 @@ impl Store {
     }
 }
 
-/// Publishes an event that has no receipt, under a new id.
+/// Publishes an event about something in this space, for whom it exists and whose automations it fires.
+pub(crate) async fn tell_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    space: &SpaceId,
+    name: &'static str,
+    key: String,
+    body: String,
+) -> Result<(), Error> {
+    let event = NewEvent { name: name.to_owned(), key, body, origin: None, space: Some(space.clone()), cause: Cause::default() };
+    publish_in(store, tx, org, event).await.map(|_| ())
+}
+
+/// Publishes an event of the whole org that has no receipt, under a new id.
 pub(crate) async fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: String, body: String) -> Result<(), Error> {
     let id = EventId::new(tx.now(), random_bytes(&*store.random));
     insert_event(tx, org, &EventDraft { id, name, key, body }, None).await

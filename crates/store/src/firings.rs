@@ -4,7 +4,7 @@
 use crate::automations::find_in;
 use crate::bus::publish_in;
 use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
-use crate::events::tell;
+use crate::events::tell_in;
 use crate::notifications::notify_in;
 use crate::runs::{Slot, drop_oldest, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -14,7 +14,6 @@ use countersign_core::limits::{
 };
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::bus::NewEvent;
-use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
 use serde_json::json;
@@ -117,9 +116,12 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         return Ok(Fired::UnknownAutomation);
     };
     if let Some(earlier) = earlier(tx, &new).await? {
+        if let Fired::Earlier(first) = &earlier {
+            note_again(tx, new, first).await?;
+        }
         return Ok(earlier);
     }
-    let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, start } = new;
+    let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, cause, start } = new;
     let now = tx.now();
     let verdict = match start {
         Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
@@ -177,7 +179,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
                 let sql = "UPDATE triggers SET last_fired_at = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
                 tx.exec(sql, &vals![at, org.as_str(), firing.automation.as_str(), trigger.as_str()]).await?;
             }
-            insert_run(store, tx, &automation, &firing, *start, slot).await?;
+            insert_run(store, tx, &automation, &firing, cause, *start, slot).await?;
         }
         Verdict::Nothing(_) if is_joined => {}
         Verdict::Nothing(reason) => {
@@ -189,7 +191,16 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
                 "reason": reason,
                 "detail": firing.detail,
             });
-            tell(store, tx, &org, "automation.firing.dropped", firing.automation.to_string(), body.to_string()).await?;
+            // With what led to it: an automation that hears of what it could not start does not start for that.
+            let event = NewEvent {
+                name: "automation.firing.dropped".to_owned(),
+                key: firing.automation.to_string(),
+                body: body.to_string(),
+                origin: None,
+                space: Some(automation.space.clone()),
+                cause,
+            };
+            publish_in(store, tx, &org, event).await?;
         }
     }
     Ok(Fired::New(firing))
@@ -243,6 +254,36 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
         Occasion::Request => return Ok(None),
     };
     Ok(only(rows, read_firing)?.map(Fired::Earlier))
+}
+
+/// Notes that a key or an event came once more.
+async fn note_again(tx: &mut Tx, new: NewFiring, first: &Firing) -> Result<(), Error> {
+    let reason = match new.occasion {
+        Occasion::Key { .. } => FiringReason::SameKey,
+        Occasion::Event(_) => FiringReason::SameEvent,
+        // Clocks list a tick again and again, until one of them has passed it.
+        Occasion::Tick(_) | Occasion::Request => return Ok(()),
+    };
+    let now = tx.now();
+    let again = Firing {
+        id: new.id,
+        org: new.org,
+        automation: new.automation,
+        trigger: new.trigger,
+        reason,
+        detail: Some(format!("as firing `{}`", first.id)),
+        run: None,
+        tick: None,
+        event: None,
+        at: now,
+        count: 1,
+        first_at: now,
+        last_at: now,
+    };
+    match joined_row(tx, &again).await? {
+        Some(_) => Ok(()),
+        None => insert_firing(tx, &again).await,
+    }
 }
 
 /// Whether the firing starts its run, and whether that may go on at once.
@@ -331,16 +372,9 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
             tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
             let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
             tx.exec(sql, &vals![now, org, id]).await?;
-            let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why });
-            let event = NewEvent {
-                name: "automation.trigger_disabled".to_owned(),
-                key: automation.id.to_string(),
-                body: body.to_string(),
-                origin: None,
-                space: Some(automation.space.clone()),
-                cause: Cause::default(),
-            };
-            publish_in(store, tx, &automation.org, event).await?;
+            let body =
+                json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
+            tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
             let told = format!(
                 "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
                 automation.name

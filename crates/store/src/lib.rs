@@ -7,6 +7,7 @@ mod keys;
 mod migrate;
 mod seal;
 
+mod about;
 mod artifacts;
 mod automations;
 mod backup;

@@ -1,7 +1,7 @@
 //! Quarantined calls. Their content is kept sealed until an admin releases or discards it, or until it expires.
 
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
-use crate::events::tell;
+use crate::events::tell_in;
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -48,12 +48,13 @@ impl Quarantines for Store {
         let (store, org, invocation, by) = (self.clone(), org.clone(), invocation.clone(), by.clone());
         Box::pin(self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
-                let sql = "SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = $2";
-                if tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
+                let sql = "SELECT space_id FROM quarantines WHERE org_id = $1 AND invocation_id = $2";
+                let rows = tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?;
+                let Some(space) = only(rows, |row| Columns::of(row).id::<SpaceId>())? else {
                     return Ok(());
-                }
+                };
                 let body = serde_json::json!({ "invocation_id": invocation, "by": by }).to_string();
-                tell(&store, tx, &org, "quarantine.looked_at", invocation.to_string(), body).await
+                tell_in(&store, tx, &org, &space, "quarantine.looked_at", invocation.to_string(), body).await
             })
         }))
     }
@@ -88,7 +89,7 @@ impl Store {
 
     /// Deletes the content of expired quarantines. One that is still held becomes `expired`.
     pub async fn expire_quarantines(&self, org: &OrgId) -> Result<Vec<String>, Error> {
-        let sql = "SELECT invocation_id, state FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2
+        let sql = "SELECT invocation_id, state, space_id FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2
                    ORDER BY expires_at LIMIT $3";
         let now = self.db.now().await?;
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
@@ -103,6 +104,7 @@ impl Store {
                     for row in rows {
                         let mut columns = Columns::of(row);
                         let (id, state) = (columns.text()?, columns.parsed(QuarantineState::parse)?);
+                        let space: SpaceId = columns.id()?;
                         tx.exec(
                             "UPDATE quarantines SET state = CASE state WHEN 'held' THEN 'expired' ELSE state END, sealed = NULL
                              WHERE org_id = $1 AND invocation_id = $2",
@@ -113,7 +115,7 @@ impl Store {
                         if state == QuarantineState::Held {
                             let body = serde_json::json!({ "invocation_id": id }).to_string();
                             expired.push(id.clone());
-                            tell(&store, tx, &org, "quarantine.expired", id, body).await?;
+                            tell_in(&store, tx, &org, &space, "quarantine.expired", id, body).await?;
                         }
                     }
                     Ok(expired)
@@ -166,7 +168,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
         reason: reason.clone(),
         released_as: released_as.clone(),
     };
-    rules::record(store, tx, org, Some(by.clone()), change, told).await?;
+    rules::record_in(store, tx, org, &found.space, Some(by.clone()), change, told).await?;
     (found.state, found.settled_by, found.settled_at) = (state, Some(by), Some(tx.now()));
     (found.reason, found.released_as) = (Some(reason), released_as);
     Ok(Some(Settled::Done(Box::new(found))))

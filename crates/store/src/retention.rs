@@ -27,6 +27,13 @@ pub struct Forgotten {
 const ENDED: &str = "SELECT id FROM invocations WHERE org_id = $1 AND space_id = $2 AND receipt_seq > $3 AND receipt_seq <= $4";
 const SELECT_RETENTION: &str = "SELECT retention FROM orgs WHERE org_id = $1";
 
+/// The oldest event that may go: the newest one stays.
+const OLDEST_EVENT: &str =
+    "SELECT at FROM events WHERE org_id = $1 AND seq < (SELECT last_event FROM logs WHERE logs.org_id = $1) ORDER BY seq LIMIT 1";
+
+/// If nothing was recorded for so long, a time is signed from which events are counted back.
+const SILENT_SECONDS: u64 = 24 * 60 * 60;
+
 impl Store {
     pub async fn find_retention(&self, org: &OrgId) -> Result<Retention, Error> {
         let rows = self.db.read(SELECT_RETENTION, &vals![org.as_str()]).await?;
@@ -74,9 +81,7 @@ impl Store {
     /// Whether a sweep may find an event to forget. It is asked before a write, because most sweeps find none.
     async fn has_old_events(&self, org: &OrgId, retention: &Retention) -> Result<bool, Error> {
         let from = retention.events_from(self.db.now().await?);
-        let rows = self.db.read("SELECT at FROM events WHERE org_id = $1 ORDER BY seq LIMIT 1", &vals![org.as_str()]).await?;
-        let oldest: Option<Timestamp> = only(rows, |row| Columns::of(row).time())?;
-        Ok(oldest.is_some_and(|oldest| oldest < from))
+        is_before(self.db.read(OLDEST_EVENT, &vals![org.as_str()]).await?, from)
     }
 
     async fn forget_some(&self, org: &OrgId) -> Result<Forgotten, Error> {
@@ -96,6 +101,10 @@ impl Store {
                     let newest = newest_entry_at(tx, &org).await?.map(|at| at.min(tx.now()));
                     if let Some(then) = newest.map(|newest| retention.events_from(newest)) {
                         forgotten.events = forget_events(tx, &org, then).await?;
+                    }
+                    let is_silent = newest.is_none_or(|newest| newest < tx.now().minus_seconds(SILENT_SECONDS));
+                    if is_silent && is_before(tx.query(OLDEST_EVENT, &vals![org.as_str()]).await?, retention.events_from(tx.now()))? {
+                        rules::repeat(tx, &org, RuleChange::RetentionSet { retention }).await?;
                     }
                     Ok(forgotten)
                 })
@@ -189,6 +198,11 @@ impl Store {
             .await?;
         Ok(Some((last, changed)))
     }
+}
+
+/// Whether the row has an earlier time.
+fn is_before(rows: Vec<Row>, time: Timestamp) -> Result<bool, Error> {
+    Ok(only(rows, |row| Columns::of(row).time())?.is_some_and(|at| at < time))
 }
 
 fn seq_of(receipt: Option<&ReceiptRef>) -> i64 {

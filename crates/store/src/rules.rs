@@ -4,7 +4,7 @@
 use crate::canaries::{SELECT_CANARIES, read_canary};
 use crate::consents::{read_consent, select_consent};
 use crate::db::{Columns, Tx, all, only, vals};
-use crate::events::tell;
+use crate::events::{tell, tell_in};
 use crate::grants::{add_spent, read_grant, select_grant};
 use crate::modes::{read_mode_rows, scope_of};
 use crate::orgs::{read_space, select_space};
@@ -159,6 +159,27 @@ pub(crate) async fn record(
     Ok(version)
 }
 
+/// Like `record`, for a change of something in a space: its event belongs to that space.
+pub(crate) async fn record_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    space: &SpaceId,
+    by: Option<PrincipalId>,
+    change: RuleChange,
+    told: RuleEvent,
+) -> Result<(), Error> {
+    let version = seal::next_rules_version(tx, org).await?;
+    let body = append(tx, org, Kind::Rule, version, &RuleBody { by, change, version }).await?;
+    tell_in(store, tx, org, space, told.name, told.key, body).await
+}
+
+/// Signs once more what is in force. Nothing has changed, so no event tells of it.
+pub(crate) async fn repeat(tx: &mut Tx, org: &OrgId, change: RuleChange) -> Result<(), Error> {
+    let version = seal::next_rules_version(tx, org).await?;
+    append(tx, org, Kind::Rule, version, &RuleBody { by: None, change, version }).await.map(|_| ())
+}
+
 /// Signs a change of who may act into the audit log and publishes its event. Unlike a rule it has no version: no decision depends on it.
 /// Returns its position.
 pub(crate) async fn record_identity(
@@ -186,8 +207,14 @@ pub(crate) async fn sign(
     body: &impl Body,
     told: RuleEvent,
 ) -> Result<(), Error> {
+    let body = append(tx, org, kind, version, body).await?;
+    tell(store, tx, org, told.name, told.key, body).await
+}
+
+/// Signs a change into the audit log, and returns it as it is there.
+async fn append(tx: &mut Tx, org: &OrgId, kind: Kind, version: i64, body: &impl Body) -> Result<String, Error> {
     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
     let id = format!("{}_{version}", kind.as_str());
     seal::append(tx, org, seal::Draft { kind, id: &id, invocation: None, body: &body }).await?;
-    tell(store, tx, org, told.name, told.key, body).await
+    Ok(body)
 }

@@ -64,7 +64,7 @@ pub(crate) fn concerns(space: Option<&str>, subscribed: &str, event_space: Optio
         below if below.ends_with(".*") => event_type.starts_with(&below[..below.len() - 1]),
         exact => exact == event_type,
     };
-    of_type && (space.is_none() || space == event_space)
+    of_type && (space.is_none() || event_space.is_none() || space == event_space)
 }
 
 pub(crate) fn event(dice: &mut Dice) -> Value {

@@ -45,8 +45,9 @@ impl<K> Shards<K> {
     /// Visits every segment that may have a filter for the event, by its space and type.
     pub(super) fn each_for(&self, event: &Event<'_>, mut visit: impl FnMut(&Segment<K>)) {
         self.everywhere.each_for(event.event_type, &mut visit);
-        if let Some(shelf) = event.space.and_then(|space| self.spaces.get(space)) {
-            shelf.each_for(event.event_type, &mut visit);
+        match event.space {
+            Some(space) => self.spaces.get(space).into_iter().for_each(|shelf| shelf.each_for(event.event_type, &mut visit)),
+            None => self.spaces.values().for_each(|shelf| shelf.each_for(event.event_type, &mut visit)),
         }
     }
 

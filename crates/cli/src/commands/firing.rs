@@ -24,7 +24,7 @@ pub(crate) struct List {
     /// Only those of this trigger
     #[arg(long, value_name = "TRIGGER")]
     trigger: Option<String>,
-    /// Only those that came to this: started, skipped, dropped or refused
+    /// Only those that came to this: started, skipped, dropped, deduplicated or refused
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     outcome: Option<FiringOutcome>,
     /// Only those that started no run
@@ -63,7 +63,7 @@ impl Resource for FiringView {
 fn outcome_cell(outcome: FiringOutcome) -> Cell {
     let tone = match outcome {
         FiringOutcome::Started => Tone::Ok,
-        FiringOutcome::Skipped => Tone::Muted,
+        FiringOutcome::Skipped | FiringOutcome::Deduplicated => Tone::Muted,
         FiringOutcome::Dropped => Tone::Warn,
         FiringOutcome::Refused => Tone::Danger,
     };

@@ -1,6 +1,7 @@
 //! Automations as the engine reads them, and how far their schedules have come.
 
 use super::Error;
+use super::events::Event;
 use crate::automation::{Automation, FiringReason, Trigger};
 use crate::{AutomationId, Digest, Future, OrgId, SpaceId, Timestamp};
 use serde_json::Value;
@@ -28,6 +29,9 @@ pub trait Automations: Send + Sync {
     fn pass_ticks(&self, passed: PassedTicks) -> Future<'_, Result<bool, Error>>;
     /// The enabled event triggers of the org's active automations, always in the same order.
     fn list_event_triggers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<EventTrigger>, Error>>;
+    /// Whether automations of this space hear of an event of ours that belongs to none. SECURITY: what is about another space with members stays
+    /// there, whoever saved the automation: everybody in its own space reads what its runs are given.
+    fn is_heard_in<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId, event: &'a Event) -> Future<'a, Result<bool, Error>>;
 }
 
 /// An event trigger; what it asks for is in the definition.

@@ -21,9 +21,10 @@ pub trait EventBus: Send + Sync {
     /// Lets one server at a time read the log for a group without claiming. Returns whether it is this one; it asks again before each look,
     /// and after `limits::GROUP_HELD_SECONDS` without that another server may.
     fn hold_group<'a>(&'a self, org: &'a OrgId, group: &'a GroupName) -> Future<'a, Result<bool, Error>>;
-    /// Says that a consumer which reads the log in order, without claiming, has worked on everything up to `to`. Returns false, and changes
-    /// nothing, if the group is not at `from`: another consumer was faster, or somebody moved the group.
-    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64) -> Future<'a, Result<bool, Error>>;
+    /// Says that a consumer which reads the log in order, without claiming, has worked on everything up to `to` but `lost` events, which were
+    /// no longer kept when it came to them. Returns false, and changes nothing, if the group is not at `from`: another consumer was faster, or
+    /// somebody moved the group.
+    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64, lost: i64) -> Future<'a, Result<bool, Error>>;
     /// Says that these were worked on. Those whose token is no longer the one that counts are left, and returned.
     fn ack_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, claims: Vec<ClaimRef>) -> Future<'a, Result<Vec<ClaimRef>, Error>>;
     /// Gives these back, to be claimed again after `delay_seconds`; what was delivered as often as it may be becomes a dead letter. Those whose

@@ -1,6 +1,7 @@
 //! Firings and runs. Whoever works on a run has a lease on it, and every write of a run names the lease: a worker that lost it writes nothing.
 
 use super::Error;
+use super::events::Cause;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
 use crate::run::{Run, StepRecord};
 use crate::{
@@ -72,6 +73,8 @@ pub struct NewFiring {
     /// Why it starts a run, or why not.
     pub reason: FiringReason,
     pub detail: Option<String>,
+    /// The runs that led to it.
+    pub cause: Cause,
     /// Absent: it starts nothing, for that reason.
     pub start: Option<Box<Start>>,
 }
@@ -108,10 +111,6 @@ pub struct Start {
     pub rerun_of: Option<RunId>,
     /// Steps that a rerun does not repeat.
     pub copied: Vec<StepRecord>,
-    /// The automations whose runs led here, without its own.
-    pub chain: Vec<AutomationId>,
-    /// The first run of the chain; absent: this one.
-    pub root: Option<RunId>,
     /// Whether somebody outside may have written its inputs.
     pub from_outside: bool,
     /// Absent: a trigger fired. What somebody asks for is started although the automation is paused.

@@ -680,4 +680,14 @@ fn both_accept_that_the_oldest_events_are_gone_as_the_log_says_or_by_default() {
     both_accept_bundle("a rule that says nothing of events", &without(only_calls, 8, &[at::READ]));
     let by_member = [joined(ROBIN, Role::Member), vec![rule(ROBIN, 10, json!({ "rule": "retention_set", "retention": {} }))]];
     both_refuse_the_last("retention, by a member", by_member.concat());
+    // Countersign repeats what is in force, and decides nothing.
+    let by_nobody = |version: i64, retention: Value| {
+        let change = json!({ "rule": "retention_set", "retention": retention });
+        (Kind::Rule, json!({ "by": null, "change": change, "version": version }))
+    };
+    let repeated = then(for_a_month(), by_nobody(11, json!({ "events_days": 30 })));
+    both_accept_bundle("what was said, once more", &without(repeated, 31, &[at::READ]));
+    both_accept_bundle("the default, in writing", &without(vec![by_nobody(10, json!({}))], 8, &[at::READ]));
+    both_refuse_the_last("another retention, by nobody", then(for_a_month(), by_nobody(11, json!({ "events_days": 7 }))));
+    both_refuse_the_last("a first retention, by nobody", vec![by_nobody(10, json!({ "events_days": 2 }))]);
 }

@@ -48,6 +48,11 @@ impl Events {
         self.retention = retention;
     }
 
+    /// Whether that is in force already.
+    pub(super) fn are_kept_for(&self, retention: Retention) -> bool {
+        self.retention == retention
+    }
+
     /// Events are forgotten by the retention in force, and counted back from the newest entry. So each entry allows that more of them are gone.
     pub(super) fn pass(&mut self, header: &Header) {
         self.kept_from = self.kept_from.max(Some(self.retention.events_from(header.at)));

@@ -14,7 +14,8 @@ use countersign_core::limits::PAGE_ROWS_DEFAULT;
 
 /// Which of the latest events a filter accepts. Nothing is saved, and nothing starts.
 ///
-/// Of the latest events of the type, those are judged that belong to the space, newest first.
+/// Of the latest events of the type, those are judged that an automation of the space would hear of, newest first: those of the space, and
+/// those of ours that are about the whole org. What somebody published without a space fires nothing.
 #[utoipa::path(operation_id = "filters_test", post, path = "/api/v1/filters/test", tag = "automations", request_body = TestFilterRequest,
     responses((status = 200, body = TestFilterResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn test(

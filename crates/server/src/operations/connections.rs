@@ -54,7 +54,7 @@ pub(super) async fn find_any(app: &App, by: &Principal, named: &str) -> Result<C
 }
 
 /// The connection without the spaces that are hidden; `None` if it is for those only.
-pub(super) fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Option<Connection> {
+fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Option<Connection> {
     let is_for_some = connection.spaces.as_ref().is_none_or(|spaces| spaces.iter().any(|space| !hidden.contains(space)));
     if let Some(spaces) = &mut connection.spaces {
         spaces.retain(|space| !hidden.contains(space));

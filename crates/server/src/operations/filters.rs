@@ -5,9 +5,10 @@ use crate::App;
 use crate::stream::Told;
 use automation::Mistake;
 use automation::filter::{Filter, naive};
-use automation::matcher::{Event, Matcher};
+use automation::matcher::Matcher;
 use countersign_core::Principal;
 use countersign_core::limits::{EVENT_TYPE_CHARS_MAX, PAGE_ROWS_MAX};
+use countersign_core::ports::Automations;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub(crate) struct Tried<'a> {
     /// A type, or one that ends in `.*`.
     pub(crate) event_type: &'a str,
     pub(crate) filters: Option<&'a Value>,
-    /// The name or id of the space that the automation would act in.
+    /// The name or id of the space that the automation would act in; absent: any.
     pub(crate) space: Option<&'a str>,
     /// Events to look at.
     pub(crate) limit: u32,
@@ -41,11 +42,22 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
     }
     let name = event_type.strip_suffix('*').map_or(event_type, |above| above.trim_end_matches('.'));
     let wanted = stream::EventFilter { name: (!name.is_empty()).then(|| name.to_owned()), subject: None };
-    let (events, _) = stream::list(app, by, &wanted, None, limit).await?;
+    let (mut events, _) = stream::list(app, by, &wanted, None, limit).await?;
     let space = match space {
         Some(space) => Some(spaces::find(app, by, space).await?.id),
         None => None,
     };
+    if let Some(space) = &space {
+        let mut heard = Vec::with_capacity(events.len());
+        for told in events {
+            // Only events of ours are about the whole org.
+            let is_of_org = told.event.origin.is_none() && ::runs::told(&told.event).get("space_id").is_none();
+            if !is_of_org || app.store().is_heard_in(&by.org, space, &told.event).await? {
+                heard.push(told);
+            }
+        }
+        events = heard;
+    }
     let concerned = Matcher::of([((), space.as_ref().map(|space| space.as_str()), event_type, &Filter::all())]);
     let filters = filters.cloned();
     // Compiling regexes and searching large events may take long, so no thread that serves does it, and few do at once. The turn ends with the
@@ -60,11 +72,10 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
     judged.map_err(|mistakes| Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() })
 }
 
-/// `None` if the trigger would not hear of the event: it has another type or space.
+/// `None` if the trigger would not hear of the event: it has another type or space, or fires nothing at all.
 fn judge(concerned: &Matcher<()>, filter: &Filter, told: Arc<Told>) -> Option<Judged> {
     let value = ::runs::told(&told.event);
-    let space = value.get("space_id").and_then(Value::as_str);
-    if concerned.matching(&Event { space, event_type: &told.event.name, value: &value }).is_empty() {
+    if concerned.matching(&::runs::heard(&told.event, &value)?).is_empty() {
         return None;
     }
     let matches = naive::matches(filter, &value);

@@ -64,7 +64,7 @@ pub(crate) async fn covering(app: &App, by: &Principal, action: &str) -> Result<
 async fn told(app: &App, by: &Principal, grant: Grant) -> Result<Grant, Error> {
     let Some(invocation) = &grant.invocation else { return Ok(grant) };
     let hidden = sight::hidden(app, by).await?;
-    let is_hidden = sight::is_about(app, &by.org, &hidden, invocation.as_str()).await?;
+    let is_hidden = app.store().is_about(&by.org, &hidden, invocation.as_str()).await?;
     Ok(if is_hidden { Grant { invocation: None, ..grant } } else { grant })
 }
 

@@ -1,11 +1,10 @@
 //! Which spaces exist for a principal. A space with members is there for them and for those who administer the org. For everybody else it, and
 //! what happens in it, does not exist: it is in no list, and by its id it is not found.
 
-use super::{Error, connections, must};
+use super::{Error, must};
 use crate::App;
-use countersign_core::ports::{Automations, Invocations, Runs, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, ChannelId, ConnectionId, DocumentId, InvocationId, OrgId, Principal, RunId, SessionId, SpaceId};
+use countersign_core::{Principal, SpaceId};
 use std::collections::BTreeSet;
 
 /// The spaces that do not exist for this principal.
@@ -34,49 +33,9 @@ pub(crate) async fn seen_of<T: Send>(
     let mut seen = Vec::with_capacity(items.len());
     for item in items {
         let text = about(&item);
-        if !is_about(app, &by.org, &hidden, &text).await? {
+        if !app.store().is_about(&by.org, &hidden, &text).await? {
             seen.push(item);
         }
     }
     Ok(seen)
-}
-
-/// Whether a text names one of these spaces, a session, an invocation, an automation, a run or a document in one, or a channel or a connection
-/// for one. An invocation that is no longer kept may have been in one of them, and counts as if it had.
-pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, text: &str) -> Result<bool, Error> {
-    if spaces.is_empty() {
-        return Ok(false);
-    }
-    for word in text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_') {
-        let space = if let Ok(space) = SpaceId::parse(word) {
-            Some(space)
-        } else if let Ok(session) = SessionId::parse(word) {
-            app.store().find_session(org, &session).await?.map(|session| session.space)
-        } else if let Ok(invocation) = InvocationId::parse(word) {
-            match app.store().find_invocation(org, &invocation).await? {
-                Some(invocation) => Some(invocation.space),
-                None => return Ok(true),
-            }
-        } else if let Ok(automation) = AutomationId::parse(word) {
-            app.store().find_automation(org, &automation).await?.map(|automation| automation.space)
-        } else if let Ok(run) = RunId::parse(word) {
-            app.store().find_run(org, &run).await?.map(|run| run.space)
-        } else if let Ok(document) = DocumentId::parse(word) {
-            app.store().find_document_of_org(org, &document).await?.map(|(document, _)| document.space)
-        } else if let Ok(channel) = ChannelId::parse(word) {
-            app.store().find_channel(org, &channel).await?.and_then(|channel| channel.space)
-        } else if let Ok(connection) = ConnectionId::parse(word) {
-            let found = app.store().find_connection_by_id(org, &connection).await?;
-            if found.is_some_and(|connection| connections::seen(connection, spaces).is_none()) {
-                return Ok(true);
-            }
-            None
-        } else {
-            None
-        };
-        if space.is_some_and(|space| spaces.contains(&space)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -7,16 +7,14 @@ use super::{Error, must, must_be_person, must_read, reviews, sight};
 use crate::App;
 use crate::packages::{OURS, findings_of};
 use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, SourceReviewRequest};
-use countersign_core::consent::action_of;
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
-use countersign_core::ports::events::Event;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
 use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Action, ActionId, Digest, GrantId, OrgId, Principal, PrincipalId, SourceId, SpaceId};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
 use pipeline::{DefinitionNow, Eyes, Reviewed, SourceListing};
 use policy::scan::Others;
 use sources::mcp::{Known, McpSource};
@@ -94,32 +92,6 @@ pub(crate) async fn unknown_action(app: &App, by: &Principal, eyes: Eyes<'_>, na
         suggestions.retain(|suggestion| suggestion.split('.').next().is_none_or(|source| !hidden.contains(source)));
     }
     unknown.into()
-}
-
-/// Whether an event is about a source that is only for these spaces, also after it was removed. Of a grant, whoever gave or requested it is told.
-pub(super) async fn is_event_of_hidden(app: &App, by: &Principal, spaces: &BTreeSet<SpaceId>, event: &Event) -> Result<bool, Error> {
-    let named = if event.name == "consent.given" {
-        purpose_in(&event.body).as_deref().and_then(action_of).map(str::to_owned)
-    } else if let Some(grant) = event.name.strip_prefix("grant.").and_then(|_| GrantId::parse(&event.key).ok()) {
-        // Not every event of a grant says what it covers.
-        let grant = app.store().find_grant(&by.org, &grant).await?.filter(|grant| !grant.is_by(&by.id));
-        grant.map(|grant| grant.terms.covers.to_string())
-    } else if ["source.", "action.", "breaker.", "switch."].iter().any(|group| event.name.starts_with(group)) {
-        // Of a switch, the key says what it stops; of an action, it begins with the source.
-        Some(event.key.split_once(':').map_or(event.key.as_str(), |(_, named)| named).to_owned())
-    } else {
-        None
-    };
-    let Some(id) = named.as_deref().and_then(|named| named.split('.').next()).and_then(|source| SourceId::parse(source).ok()) else {
-        return Ok(false);
-    };
-    Ok(app.store().find_source(&by.org, &id).await?.is_some_and(|source| seen(source, spaces).is_none()))
-}
-
-/// What somebody consented to, in the body of the event.
-fn purpose_in(body: &str) -> Option<String> {
-    let body: serde_json::Value = serde_json::from_str(body).ok()?;
-    Some(body["change"]["purpose"].as_str()?.to_owned())
 }
 
 /// The source without the spaces that are hidden; `None` if it is for those only.

@@ -1,6 +1,6 @@
 //! The live stream: who may open one, and what each principal is told on it.
 
-use super::{Error, must_read, must_read_session, sight, sources};
+use super::{Error, must_read, must_read_session, sight};
 use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
@@ -113,19 +113,15 @@ pub(crate) async fn open(app: &App, by: &Principal, after: Option<Cursor>) -> Re
 
 /// The event as this principal is told it; `None` if it is not for them.
 pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<Option<Arc<Told>>, Error> {
-    let hidden = sight::hidden(app, by).await?;
-    if !hidden.is_empty() {
-        let event = &told.event;
-        let about = format!("{} {}", event.key, event.body);
-        let is_hidden = match &event.space {
-            // The ids in it are not looked up: a stranger may have written thousands of them.
-            Some(space) => hidden.contains(space),
-            None if event.origin.is_some() => false,
-            None => sight::is_about(app, &by.org, &hidden, &about).await? || sources::is_event_of_hidden(app, by, &hidden, event).await?,
-        };
-        if is_hidden {
-            return Ok(None);
-        }
+    let (hidden, event) = (sight::hidden(app, by).await?, &told.event);
+    let is_hidden = match &event.space {
+        // The ids in it are not looked up: a stranger may have written thousands of them.
+        Some(space) => hidden.contains(space),
+        None if event.origin.is_some() => false,
+        None => app.store().is_event_about(&by.org, &hidden, event, Some(&by.id)).await?,
+    };
+    if is_hidden {
+        return Ok(None);
     }
     let session = match sight_of(by)? {
         Sight::Everything => return Ok(Some(Arc::clone(told))),

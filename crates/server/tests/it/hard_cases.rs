@@ -8,12 +8,12 @@ use countersign_core::limits::{
     APPROVAL_UNATTENDED_SECONDS, BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS, CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, TRIGGER_BATCH_BYTES_MAX,
 };
 use countersign_core::ports::automations::PassedTicks;
-use countersign_core::ports::bus::{GroupName, NewEvent};
+use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::price::Prices;
-use countersign_core::source::{Error, Output};
-use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SpaceId, Tier};
+use countersign_core::source::{Error, Listings, Output};
+use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SourceId, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -37,14 +37,18 @@ on_both_engines!(
 on_sqlite!(
     same_key_replays,
     same_key_other_body_422,
+    a_plan_whose_action_is_gone_starts_nothing,
     numbers_and_keys_exact,
     edit_while_running,
     schedule_edit_disable_enable,
     what_a_pause_leaves_out_is_one_row,
     the_data_of_an_event_chooses_neither_its_space_nor_its_chain,
+    what_is_about_the_whole_org_fires_automations_of_every_space,
+    events_that_are_forgotten_before_they_are_handled_are_counted,
     self_trigger_refused,
     what_a_run_sends_says_what_led_to_it,
     automations_that_follow_each_other_in_a_circle_stop,
+    what_a_firing_could_not_start_does_not_start_it_after_all,
     an_automation_of_somebody_who_is_out_starts_nothing,
     a_run_that_takes_too_long_is_timed_out,
     a_step_has_no_more_time_than_it_says,
@@ -313,6 +317,8 @@ async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
     // Whatever the replay starts is started before this.
     publish("b").await;
     runs_of(&server, &first, 2).await;
+    let reasons: Vec<_> = firings(&server, &first).await.into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["on_time", "on_time", "same_event"], "what starts nothing twice is in the ledger");
 
     // What was saved since gets them, though no further event comes.
     definition["name"] = json!("Saved since");
@@ -359,6 +365,19 @@ async fn same_key_replays(kind: Kind) {
     assert_eq!((&first.body["run_id"], &first.body["firing_id"]), (&again.body["run_id"], &again.body["firing_id"]));
     assert_eq!(again.headers["idempotent-replayed"], "true");
     assert_eq!(server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok()["items"].as_array().unwrap().len(), 1);
+    fire(&server, &id, &headers, r#"{"text": "a"}"#).await.ok();
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("same_key", 2)]), "it is in the ledger");
+}
+
+async fn a_plan_whose_action_is_gone_starts_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, bearer) = hooked(&server).await;
+    server.source.withdraw("read");
+    let fired = fire(&server, &id, &[("authorization", bearer.as_str())], "{}").await.ok();
+    let expected = (&json!("refused"), &json!("action_unavailable"), &Value::Null);
+    assert_eq!((&fired["outcome"], &fired["reason"], &fired["run_id"]), expected, "{fired:#}");
+    let listed = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    assert!(listed["items"][0]["detail"].as_str().unwrap().contains("`fake.read`"), "{listed:#}");
 }
 
 async fn same_key_other_body_422(kind: Kind) {
@@ -375,7 +394,10 @@ async fn numbers_and_keys_exact(kind: Kind) {
     let server = TestServer::start_with_documents(kind).await;
     let _working = server.work();
     let owner = &server.owner;
-    let event = |n: u64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(), "data": { "n": n } });
+    let event = |n: u64| {
+        json!({ "specversion": "1.0", "id": n.to_string(), "source": "/drive", "type": "drive.file_added", "subject": n.to_string(),
+            "spaceid": "main", "data": { "n": n } })
+    };
     let published = owner.post("/api/v1/events", json!([event(LARGE), event(LARGE - 1)])).await.ok();
     let position = published["events"][0]["cursor"].as_str().unwrap();
     assert_eq!(owner.get(&format!("/api/v1/events/{position}")).await.ok()["data"]["n"], LARGE);
@@ -686,6 +708,82 @@ async fn the_data_of_an_event_chooses_neither_its_space_nor_its_chain(kind: Kind
     assert_eq!(inputs_of(&server, &id, "event", 2).await, [r#""1""#, r#""3""#]);
 }
 
+/// What is about an automation belongs to its space, and what is about a space with members stays there.
+async fn what_is_about_the_whole_org_fires_automations_of_every_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (owner, _working) = (&server.owner, server.work());
+    let created = async |name: &str| owner.post("/api/v1/spaces", json!({ "name": name })).await.ok()["id"].as_str().unwrap().to_owned();
+    let (side, closed) = (created("side").await, created("closed").await);
+    let user = owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    owner.post(&format!("/api/v1/spaces/{closed}/members"), json!({ "user_id": user })).await.ok();
+    let saved_in = async |space: &str, definition: Value| {
+        let mut definition = definition;
+        definition["name"] = json!(format!("{} {}", space, definition["triggers"][0]["config"]["event_type"]));
+        id_of(&owner.post("/api/v1/automations", json!({ "space": space, "definition": definition })).await.ok())
+    };
+    let hears =
+        async |space: &str, name: &str| saved_in(space, on_event(json!({ "event_type": name }), json!({ "of": "$.subject" }))).await;
+    listening(&server).await;
+
+    let drifted = [hears("main", "action.drifted").await, hears("side", "action.drifted").await, hears("closed", "action.drifted").await];
+    owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Something else.".into());
+    server.agent().await.pending("fake.write", json!({})).await;
+    for id in &drifted {
+        assert_eq!(inputs_of(&server, id, "of", 1).await, [r#""fake.write""#]);
+    }
+    let away = hears("main", "source.unavailable").await;
+    server.store.note_listing(&server.org, &SourceId::parse("tracker").unwrap(), Some(&busy(1))).await.unwrap();
+    assert_eq!(inputs_of(&server, &away, "of", 1).await, [r#""tracker""#]);
+
+    // Each of these would fire before the next, which does.
+    let (in_main, in_side) = (hears("main", "automation.paused").await, hears("side", "automation.paused").await);
+    let (other, own) = (saved_in("side", plan(&["fake.read"])).await, saved_in("main", plan(&["fake.read"])).await);
+    for id in [&other, &own] {
+        owner.post(&format!("/api/v1/automations/{id}/pause"), json!({})).await.ok();
+    }
+    assert_eq!(inputs_of(&server, &in_main, "of", 1).await, [format!("\"{own}\"")]);
+    assert_eq!(inputs_of(&server, &in_side, "of", 1).await, [format!("\"{other}\"")]);
+    let (in_main, in_closed) = (hears("main", "space.changed").await, hears("closed", "space.changed").await);
+    for id in [&closed, &side] {
+        owner.send(Method::PATCH, &format!("/api/v1/spaces/{id}"), Some(json!({ "band": "amber" }))).await.ok();
+    }
+    assert_eq!(inputs_of(&server, &in_main, "of", 1).await, [format!("\"{side}\"")]);
+    assert_eq!(inputs_of(&server, &in_closed, "of", 2).await.len(), 2);
+    // Whoever tries a filter is told the same.
+    let tried = async |space: &str| {
+        let tried = owner.post("/api/v1/filters/test", json!({ "event_type": "space.changed", "space": space })).await.ok();
+        tried["events"].as_array().unwrap().iter().map(|one| one["subject"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(tried("main").await, [side.clone()]);
+    assert_eq!(tried("closed").await, [side, closed.clone(), closed]);
+}
+
+async fn events_that_are_forgotten_before_they_are_handled_are_counted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    // As if nobody had listened for a week.
+    let group = GroupName::parse("automations").unwrap();
+    server.store.subscribe(&server.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
+    let at = server.store.newest_event(&server.org).await.unwrap();
+    publish(&server, "drive.file_added", "1", None, json!({})).await;
+    server.clock.advance_seconds(8 * 24 * 60 * 60);
+    server.owner.set_mode("fake.write", "allow").await;
+    server.store.forget_old(&server.org).await.unwrap();
+    let lost = u64::try_from(server.store.oldest_event(&server.org).await.unwrap() - at - 1).unwrap();
+    assert!(lost > 0);
+    let _working = server.work();
+    let mut found = server.store.find_event_group(&server.org, &group).await.unwrap().unwrap();
+    for _ in 0..200 {
+        if found.lost > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        found = server.store.find_event_group(&server.org, &group).await.unwrap().unwrap();
+    }
+    assert_eq!((found.lost, found.overtaken_at.is_some()), (lost, true), "{found:?}");
+    assert_eq!(told(&server, at, "event_group.overtaken").await.len(), 1);
+}
+
 /// What the event needs is broken in the database. It is tried again and then given up; it is handled once that is mended and somebody asks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_cannot_be_handled_is_given_up_and_the_others_go_on() {
@@ -779,6 +877,26 @@ async fn what_a_run_sends_says_what_led_to_it(kind: Kind) {
     assert_eq!((&back.body["outcome"], &back.body["reason"]), (&json!("refused"), &json!("loop_guard")), "{back:?}");
     server.agent().await.invoke("kit.look", json!({})).await.ok();
     assert_eq!(upstream.chains().len(), 2, "nothing led to what an agent does");
+}
+
+/// It hears of everything about automations, also of what the loop guard keeps it from.
+async fn what_a_firing_could_not_start_does_not_start_it_after_all(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = id_of(&saved(&server.owner, plan(&["fake.read"])).await);
+    let _working = server.work();
+    listening(&server).await;
+    let mut definition = on_event(json!({ "event_type": "automation.*" }), json!({ "of": "$.type" }));
+    definition["name"] = json!("Hears everything");
+    let id = id_of(&saved(&server.owner, definition).await);
+    let first = runs_of(&server, &id, 1).await.remove(0);
+    ended(&server.owner, first["id"].as_str().unwrap()).await;
+    let is_refused = |(reason, _): &(String, u64)| reason == "loop_guard";
+    while !firings(&server, &id).await.iter().any(is_refused) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The event that tells of it comes before this.
+    server.owner.post(&format!("/api/v1/automations/{other}/pause"), json!({})).await.ok();
+    assert_eq!(inputs_of(&server, &id, "of", 2).await, [r#""automation.paused""#, r#""automation.saved""#]);
 }
 
 /// Each is fired by the end of the other.

@@ -1,8 +1,7 @@
 //! How schedules go forward: past the ticks that were handled, or from now on.
 
-use super::FromNow;
+use super::{FromNow, tell_of};
 use crate::db::{Tx, vals};
-use crate::events::tell;
 use crate::firings::{SkippedRow, insert_skipped};
 use crate::{Error, Store};
 use countersign_core::ports::automations::{Mended, PassedTicks};
@@ -23,11 +22,11 @@ pub(super) async fn pass_in(store: &Store, tx: &mut Tx, passed: PassedTicks) -> 
     match mended {
         Some(Mended::HighWater) => {
             let body = json!({ "automation_id": automation, "trigger_id": trigger, "was": from, "is": high_water }).to_string();
-            tell(store, tx, &org, "automation.clock_corrected", automation.to_string(), body).await?;
+            tell_of(store, tx, &org, &automation, "automation.clock_corrected", body).await?;
         }
         Some(what @ Mended::NextDue) => {
             let body = json!({ "automation_id": automation, "trigger_id": trigger, "what": what.as_str() }).to_string();
-            tell(store, tx, &org, "automation.mended", automation.to_string(), body).await?;
+            tell_of(store, tx, &org, &automation, "automation.mended", body).await?;
         }
         None => {}
     }

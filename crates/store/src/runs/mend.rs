@@ -2,8 +2,8 @@
 
 use super::end::promote;
 use super::leases::wake_in;
+use crate::automations::tell_of;
 use crate::db::Tx;
-use crate::events::tell;
 use crate::{Error, Store};
 use countersign_core::{AutomationId, InvocationId, OrgId, RunId};
 use serde_json::json;
@@ -51,5 +51,5 @@ impl Store {
 /// Tells of a run that nothing would have moved any more.
 async fn tell_mended(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId, run: &RunId, what: &str) -> Result<(), Error> {
     let body = json!({ "automation_id": automation, "run_id": run, "what": what }).to_string();
-    tell(store, tx, org, "automation.mended", automation.to_string(), body).await
+    tell_of(store, tx, org, automation, "automation.mended", body).await
 }

@@ -9,6 +9,7 @@ use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, Firing};
 use countersign_core::keyring::SpaceKey as _;
+use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{Asker, Start};
 use countersign_core::run::{Phase, Run, RunStatus};
 use countersign_core::session::Attendance;
@@ -20,6 +21,7 @@ pub(crate) async fn insert_run(
     tx: &mut Tx,
     automation: &Automation,
     firing: &Firing,
+    cause: Cause,
     start: Start,
     slot: Slot,
 ) -> Result<(), Error> {
@@ -44,10 +46,10 @@ pub(crate) async fn insert_run(
     let key = store.keychain.space_key_in(tx, org, &automation.space).await?;
     let sealed_inputs = key.seal(&inputs_context(&start.run), to_json(&start.inputs)?.as_bytes());
     label_in(tx, org, &start).await?;
-    let mut chain = start.chain;
+    let mut chain = cause.chain;
     chain.push(automation.id.clone());
     let run = Run {
-        root: start.root.unwrap_or_else(|| start.run.clone()),
+        root: cause.root_run_id.unwrap_or_else(|| start.run.clone()),
         id: start.run,
         org: org.clone(),
         automation: automation.id.clone(),

@@ -388,7 +388,12 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
     let agent = PrincipalId::Agent(theirs.tenant.session.id.clone());
     let user = PrincipalId::User(theirs.tenant.owner.clone());
     let service = PrincipalId::Service(theirs.tenant.agent_token_id.clone());
+    let spaces = BTreeSet::from([theirs.tenant.space.clone()]);
+    let event = store.list_events_after(&theirs.tenant.org, 0, 1).await.unwrap().remove(0);
     asked! {
+        is_about: store.is_about(org, &spaces, theirs.automation.id.as_str()).await.unwrap();
+        is_event_about: store.is_event_about(org, &spaces, &event, None).await.unwrap();
+        is_heard_in: store.is_heard_in(org, &theirs.tenant.space, &event).await.unwrap();
         find_invocation: store.find_invocation(org, &theirs.ended.id).await.unwrap();
         find_sealed_params: store.find_sealed_params(org, &theirs.pending.id).await.unwrap();
         find_receipt: store.find_receipt(org, &theirs.receipt).await.unwrap();
@@ -975,7 +980,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
     assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
     assert_eq!(store.hold_group(org, &GroupName::parse("nobodys").unwrap()).await, Ok(false));
-    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
+    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX, 0).await, Ok(false));
     store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());

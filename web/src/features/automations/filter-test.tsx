@@ -36,7 +36,7 @@ export function FilterTest({ eventType, filters, space }: Props) {
         <div aria-live="polite" className="mt-2">
           <p className="font-medium">
             {told.events.length === 0
-              ? 'There was no event of this type lately.'
+              ? 'There was no event of this type lately that would start it.'
               : `It accepts ${told.matching} of the latest ${counted(told.events.length, 'event')}.`}
           </p>
           <ol aria-label="The latest events" className="mt-1 max-h-72 divide-y overflow-auto rounded-md border empty:hidden">

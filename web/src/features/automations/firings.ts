@@ -18,10 +18,13 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   rate_limited: 'it fired too often.',
   debounced: 'another one followed soon after, which counts instead.',
   batched: 'it is part of a run for several events.',
+  same_key: 'it came before, with the same key.',
+  same_event: 'the same event had fired it before.',
   inputs_invalid: 'its inputs do not fit.',
   loop_guard: 'a run of this automation had caused it.',
   chain_too_deep: 'too many runs had led to it.',
   creator_inactive: 'whoever saved the automation may no longer act.',
+  action_unavailable: 'an action of its plan is no longer there.',
   breaker_open: 'it fired too often for too long: the trigger is disabled until a person enables it.',
 }
 

@@ -14,7 +14,7 @@ import { milliseconds } from '@/lib/format'
 import { firingInWords } from './firings'
 import { firingsQuery } from './queries'
 
-const OUTCOMES = ['started', 'skipped', 'dropped', 'refused'] as const
+const OUTCOMES = ['started', 'skipped', 'dropped', 'deduplicated', 'refused'] as const
 
 type Props = { automation: Automation; outcome: string | undefined; onOutcome: (outcome: string) => void }
 

@@ -6,6 +6,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
+use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
     Concurrency, Dropped, Fired, Gather, GatheredEvent, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then,
 };
@@ -84,8 +85,6 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         rate: None,
         rerun_of: None,
         copied: Vec::new(),
-        chain: Vec::new(),
-        root: None,
         from_outside: false,
         asked_by: None,
     };
@@ -97,6 +96,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         occasion,
         reason: FiringReason::OnTime,
         detail: None,
+        cause: Cause::default(),
         start: Some(Box::new(start)),
     }
 }
@@ -386,6 +386,11 @@ async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
         assert!(matches!(&again, Fired::Earlier(firing) if firing.run == run && run.is_some()), "{again:?}");
     }
     assert_eq!(claimed(store).await.len(), 3);
+    let filter = FiringFilter { outcome: Some(FiringOutcome::Deduplicated), ..FiringFilter::default() };
+    let rows = store.list_firings(&tenant.org, &automation.id, &filter, &everything()).await.unwrap().items;
+    let mut reasons: Vec<_> = rows.iter().map(|row| (row.reason.as_str(), row.count, row.run.is_some())).collect();
+    reasons.sort();
+    assert_eq!(reasons, [("same_event", 1, false), ("same_key", 1, false)], "a tick is looked at by every clock");
 }
 
 async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {

@@ -26,6 +26,7 @@ on_both_engines!(
     a_consumer_of_ours_is_told_of_what_it_gets_once_more,
     the_event_that_tells_of_a_dead_letter_causes_no_other,
     a_group_that_retention_overtakes_says_how_many_events_it_lost,
+    what_a_consumer_of_ours_has_lost_is_counted_once,
     a_group_has_a_bounded_number_of_events_in_flight,
     a_group_is_reset_and_gets_events_once_more,
     a_call_whose_attempts_are_used_up_is_a_dead_letter_until_somebody_answers_for_it,
@@ -373,6 +374,24 @@ async fn a_group_that_retention_overtakes_says_how_many_events_it_lost(kind: Kin
     let told = store.list_events_after(&tenant.org, kept, 10).await.unwrap();
     assert_eq!(told.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["event_group.overtaken"]);
     assert!(told[0].body.contains("\"lost\":3"), "{}", told[0].body);
+}
+
+async fn what_a_consumer_of_ours_has_lost_is_counted_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ours = GroupName::parse("automations").unwrap();
+    store.subscribe(&tenant.org, NewGroup::ours(ours.clone(), Start::Now)).await.unwrap();
+    let at = store.newest_event(&tenant.org).await.unwrap();
+    publish(store, &tenant, &["a", "b", "c"]).await;
+    for is_passed in [true, false] {
+        assert_eq!(store.pass_events(&tenant.org, &ours, at, at + 2, 2).await, Ok(is_passed));
+    }
+    assert_eq!(store.pass_events(&tenant.org, &ours, at + 2, at + 3, 0).await, Ok(true));
+    let found = store.find_event_group(&tenant.org, &ours).await.unwrap().unwrap();
+    assert_eq!((found.cursor, found.lost, found.overtaken_at), (at + 4, 2, Some(store.now().await.unwrap())));
+    let told = store.list_events_after(&tenant.org, at + 3, 10).await.unwrap();
+    assert_eq!(told.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["event_group.overtaken"]);
+    assert!(told[0].body.contains("\"lost\":2"), "{}", told[0].body);
 }
 
 async fn a_group_has_a_bounded_number_of_events_in_flight(kind: Kind) {

@@ -7,8 +7,10 @@ use countersign_core::invocation::{Claimed, DIGEST, Failure, NOT_KEPT};
 use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use countersign_core::notification::{Notification, Notifier};
+use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{Fired, Occasion, ReserveBudget, Reserved, SavedRun, Then};
-use countersign_core::ports::{Batches, EventFeed, Invocations, Runs, Sessions};
+use countersign_core::ports::{Batches, EventBus, EventFeed, Invocations, Runs, Sessions};
 use countersign_core::retention::Retention;
 use countersign_core::run::{Run, RunFailure, RunStatus, StepRecord, StepStatus};
 use countersign_core::session::Keeps;
@@ -19,6 +21,7 @@ use store::{FiringFilter, Forgotten, InvocationFilter, ReceiptFilter, RunFilter,
 on_both_engines!(
     old_calls_and_events_are_forgotten_and_the_log_still_verifies,
     events_go_after_a_week_where_nobody_said_otherwise,
+    events_go_though_nothing_else_is_recorded,
     retention_is_signed_into_the_log,
     a_sweep_forgets_more_than_one_write_does,
     firings_of_long_ago_and_expired_keys_are_forgotten_and_the_others_stay,
@@ -96,6 +99,35 @@ async fn events_go_after_a_week_where_nobody_said_otherwise(kind: Kind) {
     // No entry of the log tells of it, and a verifier knows it all the same.
     world.verify(&tenant).await;
     assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+async fn events_go_though_nothing_else_is_recorded(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    let (org, first) = (&tenant.org, store.newest_event(&tenant.org).await.unwrap());
+    let event = || NewEvent {
+        name: "drive.file_added".into(),
+        key: "file".into(),
+        body: "{}".into(),
+        origin: None,
+        space: None,
+        cause: Cause::default(),
+    };
+    world.clock.advance_seconds(8 * DAY);
+    store.publish(org, vec![event()]).await.unwrap();
+    let size = store.log_size(org).await.unwrap();
+    // A time is signed, from which they are counted back at the next sweep.
+    assert_eq!(store.forget_old(org).await, Ok(Forgotten::default()));
+    assert_eq!(store.log_size(org).await, Ok(size + 1));
+    let forgotten = Forgotten { events: u64::try_from(first).unwrap(), ..Forgotten::default() };
+    assert_eq!(store.forget_old(org).await, Ok(forgotten));
+    world.verify(&tenant).await;
+    assert_eq!(store.check_integrity(org).await.unwrap().differences, Vec::<String>::new());
+    // The newest event stays, so nothing waits for another.
+    world.clock.advance_seconds(20 * DAY);
+    assert_eq!((store.forget_old(org).await, store.log_size(org).await), (Ok(Forgotten::default()), Ok(size + 1)));
+    assert_eq!(store.oldest_event(org).await, Ok(first + 1));
 }
 
 async fn a_sweep_forgets_more_than_one_write_does(kind: Kind) {
