@@ -5,6 +5,7 @@ import action from './fixtures/action.json'
 import pending from './fixtures/pending.json'
 
 type Asked = { method: string; path: string; body: unknown; headers: Headers }
+/** One that takes its time is a promise. */
 type Answer = (asked: Asked) => unknown
 
 export const base = pending as unknown as Invocation
@@ -58,7 +59,7 @@ export function serve(answers: Record<string, Answer>) {
       return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
     }
     const answer =
-      all[`${request.method} ${url.pathname}`]?.(one) ??
+      (await all[`${request.method} ${url.pathname}`]?.(one)) ??
       new Refused(404, { code: 'not_found', title: 'Not found', detail: 'nothing', type: '', status: 404 })
     const [status, body] = answer instanceof Refused ? [answer.status, answer.problem] : [200, answer]
     return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })

@@ -1,9 +1,9 @@
 // One call whole, and the ways to answer it: in the inbox, and on the page of the run that waits for it.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { ApproveRequest } from '@/api/types'
+import type { ApproveRequest, Foresight } from '@/api/types'
 import { useToasts } from '@/components/toasts'
 import { Button, Failed, Loading } from '@/components/ui'
 import { Quarantined } from '@/features/quarantine/held'
@@ -58,9 +58,14 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   const isPending = item?.status === 'pending'
   const permissions = useMay()
-  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending && permissions.includes('approve') })
+  const client = useQueryClient()
+  const foresight = foresightQuery(id, item?.binding?.digest)
+  const ahead = useQuery({ ...foresight, enabled: isPending && permissions.includes('approve') })
+  const shown = ahead.error ? undefined : ahead.data
   const { say } = useToasts()
-  const [open, setOpen] = useState<Open>()
+  /** A dialog, and what the card showed when it was opened. */
+  const [open, setOpen] = useState<{ dialog: Open; shown: Foresight | undefined }>()
+  const ask = (dialog: Open) => setOpen({ dialog, shown })
   const [busy, setBusy] = useState(false)
 
   /** What another person or the clock decided first is told as what it is, not as a failure. */
@@ -69,8 +74,20 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     say(line(cause.problem.detail))
     await refresh(id).catch(() => {})
   }
+  /** Nobody approves what they have not seen: if something has happened since, what it would do is looked up first. */
+  const isAsShown = async () => {
+    // The cache keeps what is the same, so that it need not be compared.
+    const cached = () => client.getQueryData(foresight.queryKey)
+    return (await client.fetchQuery(foresight).then(cached, () => undefined)) === (open ? open.shown : shown)
+  }
   const send = async (request: ApproveRequest) => {
     if (!item) return
+    // With other params it does something else, which nobody has looked up.
+    if (!request.params && !(await isAsShown())) {
+      setOpen(undefined)
+      say(`${item.action}: what it would do has changed. Look at it again, then answer.`)
+      return
+    }
     const done = await approve(item, request)
     changed(done.invocation)
     setOpen(undefined)
@@ -94,7 +111,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   // What came back may be held of a call that succeeded: then only the list that it is in says so.
   const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
-  const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
+  const looking = ahead.isPending ? 'What it would do is being looked up.' : undefined
+  const blocked = ahead.data?.blocked ? line(ahead.data.blocked.message) : looking
   const noGrant = item && onlyOnce(item, action.data)
   const noAlways = item && mayAlways(item, action.data, permissions)
   const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
@@ -116,12 +134,14 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     say('Put off for 30 minutes. Nothing is decided.', { undo: () => void wake().catch(refused) })
   }
   const later = () => void (isLater ? wake() : putOff()).catch(refused)
+  /** A key for what cannot be done says why. */
+  const unless = (why: string | undefined, act: () => void) => can && (why ? say(why) : act())
   useKeys({
-    ...(!isOneOfMany && { a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()) }),
-    d: () => can && setOpen('deny'),
-    e: () => can && (noEdit ? say(noEdit) : setOpen('edit')),
-    g: () => can && !blocked && (noGrant ? say(noGrant) : setOpen('grant')),
-    'Shift+a': () => can && !blocked && (noAlways ? say(noAlways) : setOpen('always')),
+    ...(!isOneOfMany && { a: () => unless(blocked, () => (item?.class === 'danger' ? ask('confirm') : void sendNow())) }),
+    d: () => can && ask('deny'),
+    e: () => unless(noEdit, () => ask('edit')),
+    g: () => unless(blocked ?? noGrant, () => ask('grant')),
+    'Shift+a': () => unless(blocked ?? noAlways, () => ask('always')),
     l: () => can && later(),
   })
 
@@ -143,6 +163,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           ahead={ahead.data}
           aheadError={ahead.error}
           isLooking={ahead.isLoading}
+          isLookingAgain={ahead.isRefetching}
           snoozedUntil={shelf.snoozed.get(id)}
         />
       </div>
@@ -166,7 +187,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
             isLater={isLater}
             isOneOfMany={isOneOfMany}
             onApprove={() => void sendNow()}
-            onOpen={setOpen}
+            onOpen={ask}
             onLater={later}
           />
         )
@@ -177,7 +198,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           <Quarantined id={item.id} onSettled={() => void refresh(id).catch(() => {})} />
         </div>
       )}
-      {open === 'deny' && (
+      {open?.dialog === 'deny' && (
         <DenyDialog
           item={item}
           onClose={close}
@@ -187,10 +208,10 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           }}
         />
       )}
-      {open === 'grant' && <GrantDialog {...common} />}
-      {open === 'always' && <AlwaysDialog {...common} />}
-      {open === 'confirm' && <ConfirmDialog {...common} />}
-      {open === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
+      {open?.dialog === 'grant' && <GrantDialog {...common} />}
+      {open?.dialog === 'always' && <AlwaysDialog {...common} />}
+      {open?.dialog === 'confirm' && <ConfirmDialog {...common} />}
+      {open?.dialog === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
     </div>
   )
 }

@@ -10,7 +10,7 @@ import { DefinitionDiff } from '@/components/definition-diff'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
-import { Copy, cx, Foreign, Section, When } from '@/components/ui'
+import { Copy, cx, Foreign, Section, useLate, When } from '@/components/ui'
 import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
@@ -27,10 +27,11 @@ type Props = {
   ahead: Foresight | undefined
   aheadError: unknown
   isLooking: boolean
+  isLookingAgain: boolean
   snoozedUntil?: string
 }
 
-export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil }: Props) {
+export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgain, snoozedUntil }: Props) {
   const now = useNow()
   const closed = closedBecause(item, now, useNames())
   const isPending = item.status === 'pending'
@@ -87,7 +88,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
       </Section>
 
       {isPending && (
-        <Section title="What would change">
+        <Section title="What would change" aside={isLookingAgain && <LookingAgain />}>
           <WouldChange item={item} action={action} ahead={ahead} error={aheadError} isLooking={isLooking} />
         </Section>
       )}
@@ -202,6 +203,11 @@ function WouldChange({
       )}
     </>
   )
+}
+
+function LookingAgain() {
+  if (!useLate()) return null
+  return <span className="text-xs text-muted-fg">Looking again…</span>
 }
 
 function Drift({ item }: { item: Invocation }) {

@@ -188,6 +188,58 @@ test('what a rule voids turns grey, and a kill switch stops the clock, though no
   await waitFor(() => expect(document.title).toBe('Inbox · Countersign'))
 })
 
+test('what would change is looked up again when another call has ended, and what nobody has seen is not approved', async () => {
+  const item = call('inv_a')
+  const changes = (change: string) => ({ changes: { path: 'notes/w2.txt', change } })
+  let foresight: unknown = changes('would_create')
+  const { server, user } = open([item], {
+    'GET /api/v1/invocations/inv_a/foresight': () => foresight,
+    'POST /api/v1/invocations/inv_a/approve': () => ({ invocation: { ...item, status: 'succeeded' } }),
+  })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  const look = async (cursor: number) => {
+    let resolve: (told: unknown) => void = () => {}
+    foresight = new Promise(told => {
+      resolve = told
+    })
+    server.event('invocation.succeeded', 'inv_b', cursor)
+    await screen.findByText('Looking again…')
+    // What was known stays in sight, and an answer waits for what will be.
+    await user.keyboard('a')
+    await waitFor(() => expect(screen.getByRole('button', { name: /^Approve once/ })).toHaveProperty('disabled', true))
+    expect(server.asked.some(isSent)).toBe(false)
+    return resolve
+  }
+  const found = await look(5)
+  expect(screen.getByText('+ would create')).toBeTruthy()
+  found(changes('would_change'))
+  expect(await screen.findByText('files.write_text: what it would do has changed. Look at it again, then answer.')).toBeTruthy()
+  expect(screen.getByText('~ would change')).toBeTruthy()
+  expect(screen.queryByText('+ would create')).toBeNull()
+  expect(server.asked.some(isSent)).toBe(false)
+  // What turns out to be as it was shown is approved at once.
+  const same = await look(6)
+  same(changes('would_change'))
+  await waitFor(() => expect(server.asked.find(isSent)?.body).toEqual({ binding: base.binding?.digest }))
+})
+
+test('a dialog approves what its card showed when it was opened, and nothing that it would do since', async () => {
+  const changes = (change: string) => ({ changes: { path: 'notes/w2.txt', change } })
+  let foresight = changes('would_create')
+  const { server, user } = open([call('inv_a')], { 'GET /api/v1/invocations/inv_a/foresight': () => foresight })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard('g')
+  const dialog = await screen.findByRole('dialog')
+  foresight = changes('would_change')
+  server.event('invocation.succeeded', 'inv_b', 5)
+  await screen.findByText('~ would change')
+  await user.click(within(dialog).getByRole('button', { name: 'Approve and grant' }))
+  expect(await screen.findByText(/what it would do has changed/)).toBeTruthy()
+  expect([screen.queryByRole('dialog'), server.asked.some(isSent)]).toEqual([null, false])
+})
+
 test('what was put off comes back by itself, also after it was cleared away', async () => {
   const { user } = open([call('inv_a')], {
     'POST /api/v1/invocations/inv_a/snooze': () => ({ id: 'inv_a', until: new Date(Date.now() + 500).toISOString() }),

@@ -12,6 +12,7 @@ import {
   isOpen,
   matches,
   mayAlways,
+  mayHaveChanged,
   onlyOnce,
   range,
   type Step,
@@ -153,6 +154,22 @@ test('alike is the same action with the same params, whatever their values', () 
   const [a, b] = [call('a', { params: { path: 'x', text: '1' } }), call('b', { params: { text: '2', path: 'y' } })]
   const others = [call('c', { params: { path: 'x' } }), call('d', { action: 'files.delete', params: a.params })]
   expect(alike([a, b, ...others], a)).toEqual(['a', 'b'])
+})
+
+test('a call may have changed something if it ran and does more than read', () => {
+  for (const [name, tier, expected] of [
+    ['succeeded', 'R2', true],
+    ['failed', 'R3', true],
+    ['reverted', 'R2', true],
+    ['doubted', 'R4', true],
+    ['succeeded', 'R0', false],
+    ['failed', 'R1', false],
+    ['held', 'R2', false],
+    ['approved', 'R2', false],
+    ['denied', 'R2', false],
+  ] as const)
+    expect([name, tier, mayHaveChanged({ type: `invocation.${name}`, data: { tier } })]).toEqual([name, tier, expected])
+  expect(mayHaveChanged({ type: 'batch.succeeded', data: {} })).toBe(false)
 })
 
 test('what is void leads to the same call asked anew', () => {

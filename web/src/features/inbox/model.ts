@@ -2,6 +2,7 @@
 import type { Action, Invocation, Permission } from '@/api/types'
 import { line } from '@/lib/clean'
 import { ago } from '@/lib/format'
+import type { OrgEvent } from '@/lib/live'
 
 /** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
 export type Shelf = {
@@ -139,6 +140,11 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
     case 'in_doubt':
       return 'Its outcome is unknown, and it will not be repeated: a person settles it.'
   }
+}
+
+/** Whether an event tells of a call that may have changed something: what another call would do may be different from then on. */
+export function mayHaveChanged({ type, data }: Pick<OrgEvent, 'type' | 'data'>): boolean {
+  return /^invocation\.(succeeded|failed|reverted|doubted)$/.test(type) && data.tier !== 'R0' && data.tier !== 'R1'
 }
 
 /** The same call, asked anew, that waits now: what is void cannot be approved any more, but this can. */

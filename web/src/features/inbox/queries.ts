@@ -56,6 +56,8 @@ export const foresightQuery = (id: string, binding: string | undefined) =>
     queryKey: ['foresight', id, binding],
     queryFn: () => body(api.GET('/api/v1/invocations/{invocation}/foresight', { params: { path: { invocation: id } } })),
     staleTime: 30_000,
+    // What happened while the page was hidden is looked up when it is shown again.
+    refetchOnWindowFocus: true,
     retry: false,
   })
 
