@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { ApproveRequest, Foresight } from '@/api/types'
+import type { ApproveRequest, Foresight, Invocation } from '@/api/types'
 import { useToasts } from '@/components/toasts'
 import { Button, Failed, Loading } from '@/components/ui'
 import { Quarantined } from '@/features/quarantine/held'
@@ -16,24 +16,33 @@ import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
-import { cannotEdit, isOpen, mayAlways, onlyOnce } from './model'
-import { approve, deny, foresightQuery, invocationQuery, snooze } from './queries'
+import { cannotEdit, isOpen, mayAlways, onlyOnce, titleOf } from './model'
+import { approve, foresightQuery, invocationQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
 
 const SNOOZE = '30m'
 
+/** Tells of an answer that did not count: of which call, why, and what to do. Whoever gave it may look elsewhere by now, so it stays. */
+function useRefused(): (item: Invocation, cause: unknown) => Promise<void> {
+  const { say } = useToasts()
+  const { refresh } = useShelf()
+  return async (item, cause) => {
+    if (!(cause instanceof ApiError)) throw cause
+    const { detail, hint } = cause.problem
+    say(`${titleOf(item)}: ${line(detail)}`, { hint: hint ? line(hint) : undefined, stays: true })
+    await refresh(item.id).catch(() => {})
+  }
+}
+
 /** Denials that are sent when their time to be undone is over. */
 export function useSentDenials(): Denials {
-  const { say } = useToasts()
-  const { changed, refresh } = useShelf()
-  return useDenials((item, reason) => {
-    deny(item.id, reason).then(
+  const { changed } = useShelf()
+  const refused = useRefused()
+  return useDenials((item, reason, how) => {
+    how(item.id, reason).then(
       done => changed(done.invocation),
-      (cause: unknown) => {
-        say(cause instanceof ApiError ? line(cause.problem.detail) : String(cause))
-        void refresh(item.id).catch(() => {})
-      },
+      (cause: unknown) => void refused(item, cause),
     )
   })
 }
@@ -68,12 +77,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const ask = (dialog: Open) => setOpen({ dialog, shown })
   const [busy, setBusy] = useState(false)
 
-  /** What another person or the clock decided first is told as what it is, not as a failure. */
-  const refused = async (cause: unknown) => {
-    if (!(cause instanceof ApiError)) throw cause
-    say(line(cause.problem.detail))
-    await refresh(id).catch(() => {})
-  }
+  const tellRefused = useRefused()
+  const refused = async (cause: unknown) => item && tellRefused(item, cause)
   /** Nobody approves what they have not seen: if something has happened since, what it would do is looked up first. */
   const isAsShown = async () => {
     // The cache keeps what is the same, so that it need not be compared.

@@ -122,6 +122,55 @@ test('a denial carries its reason, and can be taken back for a moment', async ()
   await waitFor(() => expect(server.asked.find(isSent)?.body).toEqual({ reason: 'no' }))
 })
 
+test('a denial is sent when the page is hidden, and the page knows it when it is shown again', async () => {
+  const { server, user } = open([call('inv_a')], {
+    'POST /api/v1/invocations/inv_a/deny': () => ({ invocation: call('inv_a', { status: 'denied', denied_by: 'person' }) }),
+  })
+  await screen.findByRole('button', { name: /Deny/ })
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
+  await screen.findByText('Denying in a moment…')
+  const fetched = vi.spyOn(globalThis, 'fetch')
+  const hidden = vi.spyOn(document, 'hidden', 'get').mockReturnValue(true)
+  document.dispatchEvent(new Event('visibilitychange'))
+  // At once: whatever would be awaited may never come.
+  expect(fetched.mock.calls.map(([address]) => address)).toEqual(['/api/v1/invocations/inv_a/deny'])
+  hidden.mockRestore()
+  await waitFor(() => expect(server.asked.filter(isSent).map(each => each.body)).toEqual([{ reason: 'no' }]))
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied.'))
+  expect(screen.queryByText('Denying in a moment…')).toBeNull()
+})
+
+test('an answer that could not be sent says of which call and what to do, until it is dismissed', async () => {
+  const problem = {
+    code: 'store_unavailable',
+    title: 'The store is away',
+    detail: 'nothing was written',
+    hint: 'try it again',
+    type: '',
+    status: 503,
+  }
+  const refuse = () => new Refused(503, problem)
+  const { user } = open([call('inv_a'), call('inv_b', { params: { path: 'b.txt' }, expires_at: soon(9) })], {
+    'POST /api/v1/invocations/inv_a/deny': refuse,
+    'POST /api/v1/invocations/inv_b/approve': refuse,
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
+  // The person looks at another call by now.
+  await user.keyboard('j')
+  window.dispatchEvent(new Event('pagehide'))
+  const denial = await screen.findByText(/^files\.write_text · path: notes\/w2\.txt · .*: nothing was written/)
+  expect(denial.textContent).toContain('try it again')
+  await waitFor(() => expect(rows()[1]?.querySelector('[aria-current]')).toBeTruthy())
+  await screen.findByText('+ would create')
+  await user.keyboard('a')
+  expect((await screen.findByText(/^files\.write_text · path: b\.txt: nothing was written/)).textContent).toContain('try it again')
+  for (const button of screen.getAllByRole('button', { name: 'Dismiss' })) await user.click(button)
+  expect(screen.queryByText(/nothing was written/)).toBeNull()
+})
+
 test('a dangerous call takes no single key', async () => {
   const item = call('inv_a', { tier: 'R4', class: 'danger' })
   const { server, user } = open([item], {
@@ -363,7 +412,7 @@ test('a late answer is told in a sentence', async () => {
   const { user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, problem) })
   await screen.findByText('+ would create')
   await user.keyboard('a')
-  expect(await screen.findByText('user:bob denied it 3 s ago')).toBeTruthy()
+  expect(await screen.findByText(/: user:bob denied it 3 s ago$/)).toBeTruthy()
 })
 
 test('several are approved once each, and each says what became of it', async () => {

@@ -108,15 +108,16 @@ export const approveMany = (items: readonly Invocation[], reason?: string) =>
 export const deny = (id: string, reason?: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/deny', { params: { path: { invocation: id } }, body: { reason } }))
 
-/** The page is being left: what the person decided is sent all the same. */
-export function denyOnLeaving(id: string, reason?: string): void {
-  void fetch(`/api/v1/invocations/${encodeURIComponent(id)}/deny`, {
-    method: 'POST',
-    keepalive: true,
-    headers: { 'content-type': 'application/json', [CSRF_HEADER]: lastWord() },
-    body: JSON.stringify({ reason }),
-  })
-}
+/** The page is being left: what the person decided is sent all the same, at once and without waiting for anything. */
+export const denyOnLeaving: typeof deny = (id, reason) =>
+  body(
+    fetch(`/api/v1/invocations/${encodeURIComponent(id)}/deny`, {
+      method: 'POST',
+      keepalive: true,
+      headers: { 'content-type': 'application/json', [CSRF_HEADER]: lastWord() },
+      body: JSON.stringify({ reason }),
+    }).then(async response => ({ [response.ok ? 'data' : 'error']: await response.json(), response })),
+  )
 
 export const snooze = (id: string, time: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/snooze', { params: { path: { invocation: id } }, body: { for: time } }))
