@@ -321,6 +321,42 @@ test('what was put off is brought back from its tab', async () => {
   expect(server.asked.find(isSent)?.body).toEqual({ for: '0s' })
 })
 
+test('behind more pending calls than a page has, what was put off and what was decided is found', async () => {
+  const many = Array.from({ length: 120 }, (_, at) => call(`inv_b${String(119 - at).padStart(3, '0')}`))
+  const late = call('inv_a1', { params: { path: 'late.txt' } })
+  const done = call('inv_a0', { params: { path: 'done.txt' }, status: 'succeeded' })
+  const all = [...many, late, done]
+  const { user } = open(all, {
+    'GET /api/v1/invocations': ({ path }) => {
+      const query = new URL(path, 'http://localhost').searchParams
+      const fits = all.filter(item => !query.has('status') || item.status === query.get('status'))
+      const from = fits.findIndex(item => item.id === query.get('after')) + 1
+      const items = fits.slice(from, from + Number(query.get('limit')))
+      const next = from + items.length < fits.length ? items.at(-1)?.id : null
+      return { items: items.filter(item => item !== late || !query.has('awake')), next }
+    },
+  })
+  await waitFor(() => expect(document.title).toBe('(120) Inbox · Countersign'))
+  const shows = async (tab: string, path: string) => {
+    await user.click(within(screen.getByLabelText('Which calls')).getByRole('button', { name: tab }))
+    await screen.findByText(`files.write_text · path: ${path}`, { selector: 'li *' })
+    expect(rows()).toHaveLength(1)
+  }
+  await shows('Later', 'late.txt')
+  await shows('Decided', 'done.txt')
+})
+
+test('the last decision is the one that was made last, not that of the newest call', async () => {
+  const decided = (id: string, minutes: number) => call(id, { status: 'succeeded', answer: { by: 'user:usr_x', at: soon(-minutes) } })
+  open([], {
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('status=') ? [] : [call('inv_c', { status: 'succeeded' }), decided('inv_b', 30), decided('inv_a', 10)],
+      next: null,
+    }),
+  })
+  expect(await screen.findByText('10 min ago')).toBeTruthy()
+})
+
 test('a call that is closed stays closed, whatever arrives, until a person opens one', async () => {
   const other = call('inv_b', { expires_at: soon(1) })
   const { server, known, user } = open([call('inv_a'), other])
