@@ -9,14 +9,15 @@ import { Button, Failed, Loading } from '@/components/ui'
 import { Quarantined } from '@/features/quarantine/held'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
-import { useNow } from '@/lib/clock'
+import { serverNow, useNow } from '@/lib/clock'
 import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
-import { cannotEdit, isOpen, mayAlways, onlyOnce, titleOf } from './model'
+import { cannotEdit, closedBecause, isOpen, mayAlways, onlyOnce, titleOf } from './model'
 import { approve, foresightQuery, invocationQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
@@ -72,9 +73,9 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const ahead = useQuery({ ...foresight, enabled: isPending && permissions.includes('approve') })
   const shown = ahead.error ? undefined : ahead.data
   const { say } = useToasts()
-  /** A dialog, and what the card showed when it was opened. */
-  const [open, setOpen] = useState<{ dialog: Open; shown: Foresight | undefined }>()
-  const ask = (dialog: Open) => setOpen({ dialog, shown })
+  /** A dialog, and what the card showed when it was opened: the answer is about that. */
+  const [open, setOpen] = useState<{ dialog: Open; shown: Foresight | undefined; binding: string | undefined }>()
+  const ask = (dialog: Open) => setOpen({ dialog, shown, binding: item?.binding?.digest })
   const [busy, setBusy] = useState(false)
 
   const tellRefused = useRefused()
@@ -93,13 +94,24 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
       say(`${item.action}: what it would do has changed. Look at it again, then answer.`)
       return
     }
-    const done = await approve(item, request)
+    const done = await approve(item, open ? { ...request, binding: open.binding } : request)
     changed(done.invocation)
     setOpen(undefined)
     const beyond = done.grant ? ` Grant ${done.grant.id} is active.` : done.mode ? ` ${done.mode.action} is allowed from now on.` : ''
     say(
       `${item.action}: ${done.invocation.status === 'pending' ? (done.message ?? 'counted; another person has to approve it too') : done.invocation.status.replace('_', ' ')}.${beyond}`,
     )
+  }
+  /** A refusal stays in the dialog, unless what the dialog is about is over or was edited. */
+  const sendFromDialog = async (request: ApproveRequest) => {
+    try {
+      await send(request)
+    } catch (cause) {
+      const current = await refresh(id).catch(() => undefined)
+      if (!current || (isOpen(current, serverNow()) && current.binding?.digest === open?.binding)) throw cause
+      setOpen(undefined)
+      await refused(cause)
+    }
   }
   const sendNow = async () => {
     if (!item) return
@@ -113,6 +125,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     }
   }
   const closed = !item || !isOpen(item, now)
+  const nameOf = useNames()
+  const over = item && closedBecause(item, now, nameOf)
   // What came back may be held of a call that succeeded: then only the list that it is in says so.
   const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
@@ -153,7 +167,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   if (read.error && !item) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!item) return <Loading />
   const close = () => setOpen(undefined)
-  const common = { item, onClose: close, send }
+  const common = { item, over, onClose: close, send: sendFromDialog }
   return (
     <div className="flex h-full min-h-0 flex-col">
       {onBack && (
@@ -205,8 +219,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
       )}
       {open?.dialog === 'deny' && (
         <DenyDialog
-          item={item}
-          onClose={close}
+          {...common}
           onDeny={reason => {
             denials.deny(item, reason)
             close()

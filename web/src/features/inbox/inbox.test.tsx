@@ -191,6 +191,59 @@ test('a dangerous call takes no single key', async () => {
   )
 })
 
+test.each([
+  ['d', 'Deny'],
+  ['g', 'Approve and grant'],
+  ['{Shift>}a{/Shift}', 'Approve and always allow'],
+  ['e', 'Approve as edited'],
+])('a dialog says that its call has ended, and sends nothing more: %s', async (key, verb) => {
+  const { server, known, user } = open([call('inv_a')], {
+    [`GET /api/v1/sessions/${base.session_id}`]: () => ({ id: base.session_id, title: 'Morning note' }),
+  })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard(key)
+  const dialog = await screen.findByRole('dialog')
+  if (key === 'e') await user.type(await within(dialog).findByLabelText(/^path/), 'x')
+  const button = within(dialog).getByRole('button', { name: verb })
+  await waitFor(() => expect(button).toHaveProperty('disabled', false))
+  known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
+  server.event('invocation.denied', 'inv_a', 5)
+  await waitFor(() => expect(dialog.textContent).toContain('Denied by user:bob just now.'))
+  expect(button).toHaveProperty('disabled', true)
+})
+
+test('an edit is of what was shown: what another person edited meanwhile is not overwritten', async () => {
+  const shown = base.binding?.digest
+  const edited = call('inv_a', { params: { path: 'theirs.txt', text: '' }, binding: { digest: 'theirs', expires_at: soon(4) } })
+  const refusal = { code: 'args_mismatch', title: '', detail: 'the params are not the ones that were shown', type: '', status: 409 }
+  const { server, known, user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, refusal) })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard('e')
+  await user.type(await screen.findByLabelText(/^path/), 'x')
+  known.set('inv_a', edited)
+  server.event('invocation.approval_counted', 'inv_a', 5)
+  await screen.findByRole('heading', { name: /path: theirs\.txt/ })
+  await user.click(screen.getByRole('button', { name: 'Approve as edited' }))
+  // The dialog is gone, and the card shows what the other person made of it.
+  expect(await screen.findByText(/: the params are not the ones that were shown$/)).toBeTruthy()
+  expect(screen.queryByRole('dialog')).toBeNull()
+  expect(server.asked.filter(isSent).map(each => each.body)).toMatchObject([{ binding: shown, params: { path: `${base.params.path}x` } }])
+})
+
+test('a refusal of what still waits as it was shown stays in its dialog', async () => {
+  const refusal = { code: 'policy_mismatch', title: 'A rule refuses it', detail: 'not there', type: '', status: 409 }
+  const { user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, refusal) })
+  await screen.findByText('+ would create')
+  await user.keyboard('e')
+  const dialog = await screen.findByRole('dialog')
+  await user.type(await within(dialog).findByLabelText(/^path/), 'x')
+  await user.click(within(dialog).getByRole('button', { name: 'Approve as edited' }))
+  await waitFor(() => expect(dialog.textContent).toContain('A rule refuses it'))
+  expect(within(dialog).getByLabelText(/^path/)).toHaveProperty('value', `${base.params.path}x`)
+})
+
 test('edited params keep their types', async () => {
   const item = call('inv_a')
   const { server, user } = open([item], {

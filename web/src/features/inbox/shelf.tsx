@@ -23,7 +23,7 @@ type Kept = {
   /** Takes over what an answer said of a call. */
   changed: (item: Invocation) => void
   /** Reads one call anew. */
-  refresh: (id: string) => Promise<void>
+  refresh: (id: string) => Promise<Invocation>
   /** What was put off is back. */
   woken: (id: string) => void
 }
@@ -46,7 +46,9 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
   )
   const refresh = useCallback(
     async (id: string) => {
-      changed(await readInvocation(id))
+      const item = await readInvocation(id)
+      changed(item)
+      return item
     },
     [changed],
   )
