@@ -16,7 +16,7 @@ import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { cascade, closedBecause, isOpen, stepOf, successorOf, titleOf } from './model'
+import { cascade, closedBecause, isOpen, statusOf, stepOf, successorOf, titleOf } from './model'
 import { OfRun } from './of-run'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
@@ -44,7 +44,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgai
           <TierBadge tier={item.tier} />
           <span className={cx('text-xs', item.class === 'danger' && 'font-semibold text-danger')}>{item.class}</span>
           {item.dry_run && <span className="rounded bg-muted px-1.5 text-xs">dry run</span>}
-          <StatusBadge status={item.status} brief />
+          <StatusBadge status={statusOf(item, now)} brief />
           <Copy text={item.id} />
           <Deadline item={item} now={now} />
         </div>

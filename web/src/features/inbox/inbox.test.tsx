@@ -286,6 +286,7 @@ test('what a rule voids turns grey, and a kill switch stops the clock, though no
   known.set('inv_a', call('inv_a', { void: { code: 'policy_mismatch', message: 'its rules changed' } }))
   server.event('space.changed', 'spc_1', 6)
   await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Void: its rules changed'))
+  for (const place of [screen.getByRole('article'), rows()[0] as HTMLElement]) expect(within(place).getByText('void')).toBeTruthy()
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   await waitFor(() => expect(document.title).toBe('Inbox · Countersign'))
 })

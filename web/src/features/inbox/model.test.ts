@@ -16,6 +16,7 @@ import {
   onlyOnce,
   range,
   type Step,
+  statusOf,
   step,
   stepOf,
   successorOf,
@@ -91,6 +92,18 @@ test('whatever ended says why', () => {
   ] as const)
     expect(closedBecause(item, now, principal => (principal === 'user:ada' ? 'Ada' : principal))).toBe(expected)
   expect(isOpen(call('a', { expires_at: null }), now)).toBe(true)
+})
+
+test('what can no longer be answered is not called pending', () => {
+  const changed = { code: 'x', message: 'the policy changed' } as Invocation['void']
+  for (const [more, expected] of [
+    [{}, 'pending'],
+    [{ void: changed }, 'void'],
+    [{ void: changed, expires_at: '2026-11-17T11:00:00Z' }, 'void'],
+    [{ expires_at: '2026-11-17T11:00:00Z' }, 'expired'],
+    [{ status: 'denied' }, 'denied'],
+  ] as const)
+    expect(statusOf(call('a', more), now)).toBe(expected)
 })
 
 test('only numbers can be added up', () => {

@@ -1,5 +1,5 @@
 // What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
-import type { Action, Invocation, Permission } from '@/api/types'
+import type { Action, Invocation, Permission, Status } from '@/api/types'
 import { line } from '@/lib/clean'
 import { ago } from '@/lib/format'
 import type { OrgEvent } from '@/lib/live'
@@ -68,6 +68,12 @@ export function ordered(items: readonly Invocation[]): string[] {
 /** Whether a person can still answer it. */
 export function isOpen(item: Invocation, now: number): boolean {
   return item.status === 'pending' && !item.void && (item.expires_at == null || Date.parse(item.expires_at) > now)
+}
+
+/** Its status as it is shown: what can no longer be answered is not called pending. */
+export function statusOf(item: Invocation, now: number): Status | 'void' {
+  if (item.status !== 'pending' || isOpen(item, now)) return item.status
+  return item.void ? 'void' : 'expired'
 }
 
 /** Rows that have ended and only wait to be cleared away, besides the new ones. */
