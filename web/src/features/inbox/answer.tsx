@@ -11,7 +11,7 @@ import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { serverNow, useNow } from '@/lib/clock'
 import { useKeys } from '@/lib/hotkeys'
-import { useMay } from '@/lib/me'
+import { meQuery } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { Bar, type Open } from './bar'
 import { Card } from './card'
@@ -67,7 +67,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const item = shelf.known.get(id) ?? read.data
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   const isPending = item?.status === 'pending'
-  const permissions = useMay()
+  const me = useQuery(meQuery)
+  const permissions = me.data?.permissions ?? []
   const client = useQueryClient()
   const foresight = foresightQuery(id, item?.binding?.digest)
   const ahead = useQuery({ ...foresight, enabled: isPending && permissions.includes('approve') })
@@ -137,10 +138,10 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
   const noEdit = cannotEdit(params)
   const noAnswer =
-    permissions.length > 0 && !permissions.includes('approve')
-      ? 'You can read this call, and people with another role answer it.'
-      : undefined
-  const can = !closed && !busy && !isDenying && !noAnswer && !open
+    me.data && !permissions.includes('approve') ? 'You can read this call, and people with another role answer it.' : undefined
+  /** Who answers could not be read, so nobody knows what they may do. */
+  const unknown = me.data ? undefined : (me.error as ApiError | null)
+  const can = !closed && !busy && !isDenying && !unknown && !noAnswer && !open
   const isLater = isPutOff || shelf.snoozed.has(id)
 
   const wake = async () => {
@@ -193,6 +194,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           </span>
           <Button onClick={() => denials.undo(id) && say('Not denied. It is still pending.')}>Undo</Button>
         </div>
+      ) : !closed && unknown ? (
+        <Failed error={unknown} retry={() => void me.refetch()} />
       ) : (
         !closed && (
           <Bar

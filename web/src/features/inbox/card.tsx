@@ -10,7 +10,7 @@ import { DefinitionDiff } from '@/components/definition-diff'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
-import { Copy, cx, Foreign, Section, useLate, When } from '@/components/ui'
+import { Copy, cx, Failed, Foreign, Section, useLate, When } from '@/components/ui'
 import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
@@ -222,6 +222,7 @@ function Drift({ item }: { item: Invocation }) {
           : `“${base}” became “${mode}” because the definition changed.`}
       </p>
       {review.data && <DefinitionDiff review={review.data} />}
+      {review.error && <Failed error={review.error as ApiError} retry={() => void review.refetch()} />}
       <Link to="/actions" search={{ action: item.action }} className="mt-3 inline-block text-primary underline">
         Review the definition
       </Link>
@@ -331,7 +332,7 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
       </Section>
 
       <Section title="What happened before">
-        <Before items={before.data} />
+        {before.error ? <Failed error={before.error as ApiError} retry={() => void before.refetch()} /> : <Before items={before.data} />}
       </Section>
 
       <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>

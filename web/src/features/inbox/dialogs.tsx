@@ -181,15 +181,20 @@ export function AlwaysDialog({ item, over, onClose, send }: Sends) {
   const { error, busy, run } = useSending()
   return (
     <Dialog title="Always allow" onClose={onClose}>
-      <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>
-      <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
-        {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
-      </pre>
-      <p className="mt-2">
-        {tried.error ? 'What it would have done to earlier calls is not known.' : tried.data ? wouldHave(tried.data) : '…'}
-      </p>
-      <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
-      <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
+      {session.error && <Failed error={session.error as ApiError} retry={() => void session.refetch()} />}
+      {session.data && (
+        <>
+          <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>
+          <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
+            {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
+          </pre>
+          <p className="mt-2">
+            {tried.error ? 'What it would have done to earlier calls is not known.' : tried.data ? wouldHave(tried.data) : '…'}
+          </p>
+          <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
+          <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
+        </>
+      )}
       <Why over={over} error={error} />
       <DialogFoot>
         <Button look="quiet" onClick={onClose}>

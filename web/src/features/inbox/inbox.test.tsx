@@ -577,6 +577,32 @@ test('whoever may not answer is told so, and nothing is looked up for them', asy
   expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
 })
 
+test('what cannot be read says so, and can be read again', async () => {
+  const away = new Refused(503, { code: 'store_unavailable', title: 'The store is away', detail: 'away', type: '', status: 503 })
+  let isAway = true
+  const item = call('inv_a', { decision: { ...base.decision, tightened_by: ['drift'] } })
+  const { user } = open([item, call('inv_b', { expires_at: soon(9) })], {
+    'GET /api/v1/whoami': () => (isAway ? away : me),
+    [`GET /api/v1/reviews/${base.action}`]: () => away,
+    [`GET /api/v1/sessions/${base.session_id}`]: () => away,
+  })
+  // Who answers, and what changed in the definition.
+  await waitFor(() => expect(screen.getAllByRole('alert')).toHaveLength(2))
+  expect(within(screen.getByRole('article')).getByRole('alert').textContent).toContain('The store is away')
+  expect(screen.queryByRole('button', { name: /^Approve once/ })).toBeNull()
+  isAway = false
+  await user.click(screen.getAllByRole('button', { name: 'Try again' }).at(-1) as HTMLElement)
+  expect(await screen.findByRole('button', { name: /^Approve once/ })).toBeTruthy()
+  // For whom a rule would be written.
+  await user.keyboard('j')
+  await screen.findByText('+ would create')
+  await waitFor(() => expect(screen.queryAllByRole('alert')).toHaveLength(0))
+  await user.keyboard('{Shift>}a{/Shift}')
+  const dialog = await screen.findByRole('dialog')
+  expect((await within(dialog).findByRole('alert')).textContent).toContain('The store is away')
+  expect(dialog.textContent).not.toContain('the whole org')
+})
+
 test('requests for grants are told of in the inbox and beside the page that has them', async () => {
   let items: unknown[] = [{ id: 'grt_1' }, { id: 'grt_2' }]
   const { server } = open([], { 'GET /api/v1/grants': () => ({ items, next: null }) })
