@@ -547,6 +547,16 @@ test('what a person settled is not looked for in quarantine', async () => {
   expect(server.asked.filter(asked => asked.path === '/api/v1/quarantines/inv_a')).toEqual([])
 })
 
+test('what is held is listed, though one of it cannot be read', async () => {
+  const held = call('inv_a', { status: 'quarantined', params: { path: 'held.txt' } })
+  const { user } = open([held], {
+    'GET /api/v1/quarantines': () => ({ items: [{ invocation_id: 'inv_gone' }, { invocation_id: 'inv_a' }], next: null }),
+  })
+  await user.click(await screen.findByRole('button', { name: /^To settle/ }))
+  expect(await screen.findByText('files.write_text · path: held.txt', { selector: 'li *' })).toBeTruthy()
+  expect(rows()).toHaveLength(1)
+})
+
 test('an inbox with nothing in it offers the demo', async () => {
   open([])
   expect(await screen.findByTitle('Copy countersign demo')).toBeTruthy()

@@ -27,10 +27,11 @@ export const lastDecisionQuery = queryOptions({
   },
 })
 
-/** The calls of which something is held in quarantine: their params, or what came back. */
+/** The calls of which something is held in quarantine: their params, or what came back. One that cannot be read does not hide the others. */
 async function quarantined(): Promise<Invocation[]> {
   const { items } = await body(api.GET('/api/v1/quarantines', { params: { query: { state: 'held', limit: 50 } } }))
-  return Promise.all(items.map(held => readInvocation(held.invocation_id)))
+  const read = await Promise.allSettled(items.map(held => readInvocation(held.invocation_id)))
+  return read.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
 }
 
 /** As many are shown as decided, if there are: those that wait may be newer than all of them. */
