@@ -92,7 +92,9 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     // With other params it does something else, which nobody has looked up.
     if (!request.params && !(await isAsShown())) {
       setOpen(undefined)
-      say(`${item.action}: what it would do has changed. Look at it again, then answer.`)
+      say(`${item.action}: what was shown of it no longer holds. Look at it again, then answer.`)
+      // It may have ended, too.
+      await refresh(id).catch(() => {})
       return
     }
     const done = await approve(item, open ? { ...request, binding: open.binding } : request)

@@ -317,7 +317,7 @@ test('what would change is looked up again when another call has ended, and what
   const found = await look(5)
   expect(screen.getByText('+ would create')).toBeTruthy()
   found(changes('would_change'))
-  expect(await screen.findByText('files.write_text: what it would do has changed. Look at it again, then answer.')).toBeTruthy()
+  expect(await screen.findByText('files.write_text: what was shown of it no longer holds. Look at it again, then answer.')).toBeTruthy()
   expect(screen.getByText('~ would change')).toBeTruthy()
   expect(screen.queryByText('+ would create')).toBeNull()
   expect(server.asked.some(isSent)).toBe(false)
@@ -330,7 +330,7 @@ test('what would change is looked up again when another call has ended, and what
 test('a dialog approves what its card showed when it was opened, and nothing that it would do since', async () => {
   const changes = (change: string) => ({ changes: { path: 'notes/w2.txt', change } })
   let foresight = changes('would_create')
-  const { server, user } = open([call('inv_a')], { 'GET /api/v1/invocations/inv_a/foresight': () => foresight })
+  const { server, known, user } = open([call('inv_a')], { 'GET /api/v1/invocations/inv_a/foresight': () => foresight })
   await screen.findByText('+ would create')
   await listens(server, 'inv_a')
   await user.keyboard('g')
@@ -338,8 +338,11 @@ test('a dialog approves what its card showed when it was opened, and nothing tha
   foresight = changes('would_change')
   server.event('invocation.succeeded', 'inv_b', 5)
   await screen.findByText('~ would change')
+  // It was denied, too, which no event has told: then it is read.
+  known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
   await user.click(within(dialog).getByRole('button', { name: 'Approve and grant' }))
-  expect(await screen.findByText(/what it would do has changed/)).toBeTruthy()
+  expect(await screen.findByText(/what was shown of it no longer holds/)).toBeTruthy()
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied by user:bob just now.'))
   expect([screen.queryByRole('dialog'), server.asked.some(isSent)]).toEqual([null, false])
 })
 
