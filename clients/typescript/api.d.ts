@@ -1304,7 +1304,8 @@ export interface paths {
         put?: never;
         /**
          * Which of the latest events a filter accepts. Nothing is saved, and nothing starts.
-         * @description Of the latest events of the type, those are judged that belong to the space, newest first.
+         * @description Of the latest events of the type, those are judged that an automation of the space would hear of, newest first: those of the space, and
+         *     those of ours that are about the whole org. What somebody published without a space fires nothing.
          */
         post: operations["filters_test"];
         delete?: never;
@@ -3112,7 +3113,7 @@ export interface paths {
         /** The form that logs a person in, or who is logged in. */
         get: operations["logins_show"];
         put?: never;
-        /** Logs a person in for an hour: the token becomes a cookie that pages take. */
+        /** Logs a person in: the token becomes a cookie that pages take. */
         post: operations["logins_log_in"];
         delete?: never;
         options?: never;
@@ -3197,7 +3198,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login. */
+        /**
+         * The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login.
+         * @description A login of which half of the time is over is extended with this: a page that is used asks again.
+         */
         get: operations["logins_word"];
         put?: never;
         post?: never;
@@ -3945,7 +3949,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4483,12 +4487,12 @@ export interface components {
          * @description What a firing came to.
          * @enum {string}
          */
-        FiringOutcome: "started" | "skipped" | "dropped" | "refused";
+        FiringOutcome: "started" | "skipped" | "dropped" | "deduplicated" | "refused";
         /**
          * @description Why a firing came to what it did.
          * @enum {string}
          */
-        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "inputs_invalid" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "breaker_open";
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
         /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
         FiringView: {
             id: string;
@@ -5204,7 +5208,7 @@ export interface components {
             because: string;
         };
         /**
-         * @description What keeps a grant from replacing an approval.
+         * @description What keeps a grant from replacing an approval. Ordered: what is nearest to fitting comes first.
          * @enum {string}
          */
         NearMiss: "params" | "sum" | "givers" | "policy" | "definition" | "call" | "used_up" | "expired" | "space" | "scope" | "requested" | "refused" | "revoked";
@@ -6399,11 +6403,11 @@ export interface components {
             trigger_id?: string | null;
             trigger_type: components["schemas"]["TriggerType"];
             firing_id: string;
-            /** @description Redacted, as the params of calls are; null once the space of the run keeps no texts of it. */
+            /** @description Redacted, as the params of calls are; null once the space of the run keeps no texts of it, and in lists. */
             inputs: unknown;
             /**
              * @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
-             *     64 KB only `{"artifact_id": …}`.
+             *     64 KB only `{"artifact_id": …}`. Null in lists.
              */
             output?: unknown;
             error?: components["schemas"]["RunErrorView"] | null;
@@ -6463,6 +6467,8 @@ export interface components {
         };
         /** @description A draft to be saved. */
         SaveDraftRequest: {
+            /** @description The name to save it under; its own when absent. */
+            name?: string | null;
             /** @description The places (JSON pointers) of the flags that whoever saves it has read, and stands for. All flags of the draft must be among them. */
             accept?: string[];
             /** @description As with `SaveAutomationRequest`. */
@@ -6476,7 +6482,7 @@ export interface components {
             draft?: components["schemas"]["DraftView"] | null;
             /** @description False: the definition is the same as before, or it is a draft. */
             is_new_version: boolean;
-            /** @description The tokens of new webhooks. They are shown here and never again. */
+            /** @description The tokens of webhooks that had none. They are shown here and never again. */
             tokens: components["schemas"]["HookTokenView"][];
             /** @description What is allowed but worth a look. */
             warnings: components["schemas"]["MistakeView"][];
@@ -6937,7 +6943,7 @@ export interface components {
             filters?: {
                 [key: string]: unknown;
             } | null;
-            /** @description The name or id of the space that the automation would act in; absent: events of all spaces and of none. */
+            /** @description The name or id of the space that the automation would act in; absent: any, so that events of all spaces are judged. */
             space?: string | null;
             /**
              * Format: int32
@@ -8487,7 +8493,7 @@ export interface operations {
                 "Idempotency-Key"?: string | null;
                 /** @description The header of a call of a run, sent back as it came: it keeps automations from firing each other for ever. */
                 "Countersign-Chain"?: string | null;
-                /** @description Standard Webhooks: names the message; the idempotency key if there is no other. */
+                /** @description Standard Webhooks: names the message; of a signed webhook the idempotency key if there is no other. */
                 "webhook-id"?: string | null;
                 /** @description Standard Webhooks: when it was signed, in seconds since 1970. */
                 "webhook-timestamp"?: string | null;

@@ -67,6 +67,27 @@ test('what another person decides turns grey by itself, and says who', async () 
   expect(await rows(page).count()).toBe(1)
 })
 
+test('what would change is looked up again when another call is made', async () => {
+  const server = await start()
+  const agent = await server.agent('Write the same note twice')
+  const first = await agent.call('files.write_text', { path: 'same.txt', text: 'one' })
+  const second = await agent.call('files.write_text', { path: 'same.txt', text: 'two' })
+  const page = await visit(server, { path: `/?call=${second.id}` })
+  await approvable(page)
+  await page.getByText('live', { exact: true }).waitFor()
+  await card(page).getByText('+ would create').waitFor()
+  const path = { invocation: first.id }
+  await body(server.owner.POST('/api/v1/invocations/{invocation}/approve', { params: { path }, body: {} }))
+  await card(page).getByText('~ would change').waitFor()
+  expect(await card(page).getByText('+ would create').count()).toBe(0)
+  await approvable(page)
+  await page.keyboard.press('a')
+  await card(page)
+    .getByText(/^Approved by .*, and it succeeded\.$/)
+    .waitFor()
+  expect(server.file('same.txt')).toBe('two')
+})
+
 test('a kill switch stops the clock of an open call, and a rule that voids it turns it grey', async () => {
   const server = await start()
   const { owner } = server

@@ -4,6 +4,7 @@ import {
   Check,
   CircleDashed,
   CircleHelp,
+  CircleSlash,
   Clock,
   LoaderCircle,
   type LucideIcon,
@@ -17,7 +18,10 @@ import type { ReactNode } from 'react'
 import type { Mode, Status, Tier } from '@/api/types'
 import { cx } from './ui'
 
-const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
+/** What a pending call is besides, as it is shown: its approval would run nothing. */
+type Shown = Status | 'void'
+
+const look: Record<Shown, { icon: LucideIcon; tone: string; word: string }> = {
   pending: { icon: Clock, tone: 'text-warn', word: 'pending' },
   approved: { icon: Check, tone: 'text-primary', word: 'approved' },
   running: { icon: LoaderCircle, tone: 'text-primary', word: 'running' },
@@ -28,10 +32,11 @@ const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
   quarantined: { icon: ShieldAlert, tone: 'text-warn', word: 'quarantined' },
   expired: { icon: CircleDashed, tone: 'text-muted-fg', word: 'expired' },
   cancelled: { icon: Minus, tone: 'text-muted-fg', word: 'cancelled' },
+  void: { icon: CircleSlash, tone: 'text-muted-fg', word: 'void' },
   in_doubt: { icon: CircleHelp, tone: 'text-danger', word: 'in doubt: outcome unknown, will not be repeated' },
 }
 
-export function StatusBadge({ status, brief }: { status: Status; brief?: boolean }) {
+export function StatusBadge({ status, brief }: { status: Shown; brief?: boolean }) {
   const { icon: Icon, tone, word } = look[status]
   return (
     <span className={cx('inline-flex items-baseline gap-1 text-xs font-medium', tone)}>

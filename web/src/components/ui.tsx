@@ -136,13 +136,19 @@ export function Failed({ error, retry }: { error: ApiError; retry?: () => void }
   )
 }
 
-/** Shown only when it takes longer than a moment. */
-export function Loading() {
+/** Whether the component is there for longer than a moment: what is shown only then does not flicker. */
+export function useLate(): boolean {
   const [late, setLate] = useState(false)
   useEffect(() => {
     const timer = setTimeout(() => setLate(true), 200)
     return () => clearTimeout(timer)
   }, [])
+  return late
+}
+
+/** Shown only when it takes longer than a moment. */
+export function Loading() {
+  const late = useLate()
   return (
     <div aria-busy className="space-y-3 p-4">
       {late && [0, 1, 2].map(row => <div key={row} className="h-12 motion-safe:animate-pulse rounded-md bg-muted" />)}

@@ -5,6 +5,7 @@ import action from './fixtures/action.json'
 import pending from './fixtures/pending.json'
 
 type Asked = { method: string; path: string; body: unknown; headers: Headers }
+/** One that takes its time is a promise. */
 type Answer = (asked: Asked) => unknown
 
 export const base = pending as unknown as Invocation

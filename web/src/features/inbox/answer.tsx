@@ -1,39 +1,49 @@
 // One call whole, and the ways to answer it: in the inbox, and on the page of the run that waits for it.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { ApproveRequest } from '@/api/types'
+import type { ApproveRequest, Foresight, Invocation } from '@/api/types'
 import { useToasts } from '@/components/toasts'
 import { Button, Failed, Loading } from '@/components/ui'
 import { Quarantined } from '@/features/quarantine/held'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
-import { useNow } from '@/lib/clock'
+import { serverNow, useNow } from '@/lib/clock'
 import { useKeys } from '@/lib/hotkeys'
-import { useMay } from '@/lib/me'
+import { meQuery } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
-import { cannotEdit, isOpen, mayAlways, onlyOnce } from './model'
-import { approve, deny, foresightQuery, invocationQuery, snooze } from './queries'
+import { cannotEdit, closedBecause, isOpen, mayAlways, onlyOnce, titleOf } from './model'
+import { approve, foresightQuery, invocationQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
 
 const SNOOZE = '30m'
 
+/** Tells of an answer that did not count: of which call, why, and what to do. Whoever gave it may look elsewhere by now, so it stays. */
+function useRefused(): (item: Invocation, cause: unknown) => Promise<void> {
+  const { say } = useToasts()
+  const { refresh } = useShelf()
+  return async (item, cause) => {
+    if (!(cause instanceof ApiError)) throw cause
+    const { detail, hint } = cause.problem
+    say(`${titleOf(item)}: ${line(detail)}`, { hint: hint ? line(hint) : undefined, stays: true })
+    await refresh(item.id).catch(() => {})
+  }
+}
+
 /** Denials that are sent when their time to be undone is over. */
 export function useSentDenials(): Denials {
-  const { say } = useToasts()
-  const { changed, refresh } = useShelf()
-  return useDenials((item, reason) => {
-    deny(item.id, reason).then(
+  const { changed } = useShelf()
+  const refused = useRefused()
+  return useDenials((item, reason, how) => {
+    how(item.id, reason).then(
       done => changed(done.invocation),
-      (cause: unknown) => {
-        say(cause instanceof ApiError ? line(cause.problem.detail) : String(cause))
-        void refresh(item.id).catch(() => {})
-      },
+      (cause: unknown) => void refused(item, cause),
     )
   })
 }
@@ -57,27 +67,54 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const item = shelf.known.get(id) ?? read.data
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   const isPending = item?.status === 'pending'
-  const permissions = useMay()
-  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending && permissions.includes('approve') })
+  const me = useQuery(meQuery)
+  const permissions = me.data?.permissions ?? []
+  const client = useQueryClient()
+  const foresight = foresightQuery(id, item?.binding?.digest)
+  const ahead = useQuery({ ...foresight, enabled: isPending && permissions.includes('approve') })
+  const shown = ahead.error ? undefined : ahead.data
   const { say } = useToasts()
-  const [open, setOpen] = useState<Open>()
+  /** A dialog, and what the card showed when it was opened: the answer is about that. */
+  const [open, setOpen] = useState<{ dialog: Open; shown: Foresight | undefined; binding: string | undefined }>()
+  const ask = (dialog: Open) => setOpen({ dialog, shown, binding: item?.binding?.digest })
   const [busy, setBusy] = useState(false)
 
-  /** What another person or the clock decided first is told as what it is, not as a failure. */
-  const refused = async (cause: unknown) => {
-    if (!(cause instanceof ApiError)) throw cause
-    say(line(cause.problem.detail))
-    await refresh(id).catch(() => {})
+  const tellRefused = useRefused()
+  const refused = async (cause: unknown) => item && tellRefused(item, cause)
+  /** Nobody approves what they have not seen: if something has happened since, what it would do is looked up first. */
+  const isAsShown = async () => {
+    // The cache keeps what is the same, so that it need not be compared.
+    const cached = () => client.getQueryData(foresight.queryKey)
+    return (await client.fetchQuery(foresight).then(cached, () => undefined)) === (open ? open.shown : shown)
   }
   const send = async (request: ApproveRequest) => {
     if (!item) return
-    const done = await approve(item, request)
+    // With other params it does something else, which nobody has looked up.
+    if (!request.params && !(await isAsShown())) {
+      setOpen(undefined)
+      say(`${item.action}: what was shown of it no longer holds. Look at it again, then answer.`)
+      // It may have ended, too.
+      await refresh(id).catch(() => {})
+      return
+    }
+    const done = await approve(item, open ? { ...request, binding: open.binding } : request)
     changed(done.invocation)
     setOpen(undefined)
     const beyond = done.grant ? ` Grant ${done.grant.id} is active.` : done.mode ? ` ${done.mode.action} is allowed from now on.` : ''
     say(
       `${item.action}: ${done.invocation.status === 'pending' ? (done.message ?? 'counted; another person has to approve it too') : done.invocation.status.replace('_', ' ')}.${beyond}`,
     )
+  }
+  /** A refusal stays in the dialog, unless what the dialog is about is over or was edited. */
+  const sendFromDialog = async (request: ApproveRequest) => {
+    try {
+      await send(request)
+    } catch (cause) {
+      const current = await refresh(id).catch(() => undefined)
+      if (!current || (isOpen(current, serverNow()) && current.binding?.digest === open?.binding)) throw cause
+      setOpen(undefined)
+      await refused(cause)
+    }
   }
   const sendNow = async () => {
     if (!item) return
@@ -91,19 +128,22 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     }
   }
   const closed = !item || !isOpen(item, now)
+  const nameOf = useNames()
+  const over = item && closedBecause(item, now, nameOf)
   // What came back may be held of a call that succeeded: then only the list that it is in says so.
   const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
-  const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
+  const looking = ahead.isPending ? 'What it would do is being looked up.' : undefined
+  const blocked = ahead.data?.blocked ? line(ahead.data.blocked.message) : looking
   const noGrant = item && onlyOnce(item, action.data)
   const noAlways = item && mayAlways(item, action.data, permissions)
   const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
   const noEdit = cannotEdit(params)
   const noAnswer =
-    permissions.length > 0 && !permissions.includes('approve')
-      ? 'You can read this call, and people with another role answer it.'
-      : undefined
-  const can = !closed && !busy && !isDenying && !noAnswer && !open
+    me.data && !permissions.includes('approve') ? 'You can read this call, and people with another role answer it.' : undefined
+  /** Who answers could not be read, so nobody knows what they may do. */
+  const unknown = me.data ? undefined : (me.error as ApiError | null)
+  const can = !closed && !busy && !isDenying && !unknown && !noAnswer && !open
   const isLater = isPutOff || shelf.snoozed.has(id)
 
   const wake = async () => {
@@ -116,19 +156,21 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     say('Put off for 30 minutes. Nothing is decided.', { undo: () => void wake().catch(refused) })
   }
   const later = () => void (isLater ? wake() : putOff()).catch(refused)
+  /** A key for what cannot be done says why. */
+  const unless = (why: string | undefined, act: () => void) => can && (why ? say(why) : act())
   useKeys({
-    ...(!isOneOfMany && { a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()) }),
-    d: () => can && setOpen('deny'),
-    e: () => can && (noEdit ? say(noEdit) : setOpen('edit')),
-    g: () => can && !blocked && (noGrant ? say(noGrant) : setOpen('grant')),
-    'Shift+a': () => can && !blocked && (noAlways ? say(noAlways) : setOpen('always')),
+    ...(!isOneOfMany && { a: () => unless(blocked, () => (item?.class === 'danger' ? ask('confirm') : void sendNow())) }),
+    d: () => can && ask('deny'),
+    e: () => unless(noEdit, () => ask('edit')),
+    g: () => unless(blocked ?? noGrant, () => ask('grant')),
+    'Shift+a': () => unless(blocked ?? noAlways, () => ask('always')),
     l: () => can && later(),
   })
 
   if (read.error && !item) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!item) return <Loading />
   const close = () => setOpen(undefined)
-  const common = { item, onClose: close, send }
+  const common = { item, over, onClose: close, send: sendFromDialog }
   return (
     <div className="flex h-full min-h-0 flex-col">
       {onBack && (
@@ -143,6 +185,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           ahead={ahead.data}
           aheadError={ahead.error}
           isLooking={ahead.isLoading}
+          isLookingAgain={ahead.isRefetching}
           snoozedUntil={shelf.snoozed.get(id)}
         />
       </div>
@@ -153,6 +196,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           </span>
           <Button onClick={() => denials.undo(id) && say('Not denied. It is still pending.')}>Undo</Button>
         </div>
+      ) : !closed && unknown ? (
+        <Failed error={unknown} retry={() => void me.refetch()} />
       ) : (
         !closed && (
           <Bar
@@ -166,7 +211,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
             isLater={isLater}
             isOneOfMany={isOneOfMany}
             onApprove={() => void sendNow()}
-            onOpen={setOpen}
+            onOpen={ask}
             onLater={later}
           />
         )
@@ -177,20 +222,19 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           <Quarantined id={item.id} onSettled={() => void refresh(id).catch(() => {})} />
         </div>
       )}
-      {open === 'deny' && (
+      {open?.dialog === 'deny' && (
         <DenyDialog
-          item={item}
-          onClose={close}
+          {...common}
           onDeny={reason => {
             denials.deny(item, reason)
             close()
           }}
         />
       )}
-      {open === 'grant' && <GrantDialog {...common} />}
-      {open === 'always' && <AlwaysDialog {...common} />}
-      {open === 'confirm' && <ConfirmDialog {...common} />}
-      {open === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
+      {open?.dialog === 'grant' && <GrantDialog {...common} />}
+      {open?.dialog === 'always' && <AlwaysDialog {...common} />}
+      {open?.dialog === 'confirm' && <ConfirmDialog {...common} />}
+      {open?.dialog === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
     </div>
   )
 }

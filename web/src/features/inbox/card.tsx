@@ -10,13 +10,13 @@ import { DefinitionDiff } from '@/components/definition-diff'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
-import { Copy, cx, Foreign, Section, When } from '@/components/ui'
+import { Copy, cx, Failed, Foreign, Section, useLate, When } from '@/components/ui'
 import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { cascade, closedBecause, isOpen, stepOf, successorOf, titleOf } from './model'
+import { cascade, closedBecause, isOpen, statusOf, stepOf, successorOf, titleOf } from './model'
 import { OfRun } from './of-run'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
@@ -27,10 +27,11 @@ type Props = {
   ahead: Foresight | undefined
   aheadError: unknown
   isLooking: boolean
+  isLookingAgain: boolean
   snoozedUntil?: string
 }
 
-export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil }: Props) {
+export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgain, snoozedUntil }: Props) {
   const now = useNow()
   const closed = closedBecause(item, now, useNames())
   const isPending = item.status === 'pending'
@@ -43,7 +44,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
           <TierBadge tier={item.tier} />
           <span className={cx('text-xs', item.class === 'danger' && 'font-semibold text-danger')}>{item.class}</span>
           {item.dry_run && <span className="rounded bg-muted px-1.5 text-xs">dry run</span>}
-          <StatusBadge status={item.status} brief />
+          <StatusBadge status={statusOf(item, now)} brief />
           <Copy text={item.id} />
           <Deadline item={item} now={now} />
         </div>
@@ -87,7 +88,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
       </Section>
 
       {isPending && (
-        <Section title="What would change">
+        <Section title="What would change" aside={isLookingAgain && <LookingAgain />}>
           <WouldChange item={item} action={action} ahead={ahead} error={aheadError} isLooking={isLooking} />
         </Section>
       )}
@@ -204,6 +205,11 @@ function WouldChange({
   )
 }
 
+function LookingAgain() {
+  if (!useLate()) return null
+  return <span className="text-xs text-muted-fg">Looking again…</span>
+}
+
 function Drift({ item }: { item: Invocation }) {
   const review = useQuery(reviewQuery(item.action))
   const { base, mode } = item.decision
@@ -216,6 +222,7 @@ function Drift({ item }: { item: Invocation }) {
           : `“${base}” became “${mode}” because the definition changed.`}
       </p>
       {review.data && <DefinitionDiff review={review.data} />}
+      {review.error && <Failed error={review.error as ApiError} retry={() => void review.refetch()} />}
       <Link to="/actions" search={{ action: item.action }} className="mt-3 inline-block text-primary underline">
         Review the definition
       </Link>
@@ -325,7 +332,7 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
       </Section>
 
       <Section title="What happened before">
-        <Before items={before.data} />
+        {before.error ? <Failed error={before.error as ApiError} retry={() => void before.refetch()} /> : <Before items={before.data} />}
       </Section>
 
       <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>

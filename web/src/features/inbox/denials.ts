@@ -1,13 +1,13 @@
-// A denial waits five seconds, so that it can be taken back; after that nothing can. Leaving the page sends it at once.
+// A denial waits five seconds, so that it can be taken back; after that nothing can. Leaving or hiding the page sends it at once.
 import { useCallback, useEffect, useRef, useState } from 'react'
 import type { Invocation } from '@/api/types'
 import { serverNow } from '@/lib/clock'
 import { undoMs } from './model'
-import { denyOnLeaving } from './queries'
+import { deny, denyOnLeaving } from './queries'
 
 type Waiting = { item: Invocation; reason: string | undefined; timer: ReturnType<typeof setTimeout> }
 
-export function useDenials(send: (item: Invocation, reason: string | undefined) => void) {
+export function useDenials(send: (item: Invocation, reason: string | undefined, how: typeof deny) => void) {
   const waiting = useRef(new Map<string, Waiting>())
   const [ids, setIds] = useState<ReadonlySet<string>>(new Set())
   const changed = useCallback(() => setIds(new Set(waiting.current.keys())), [])
@@ -25,13 +25,13 @@ export function useDenials(send: (item: Invocation, reason: string | undefined) 
     },
     [changed],
   )
-  const deny = useCallback(
+  const start = useCallback(
     (item: Invocation, reason: string | undefined) => {
       take(item.id)
       const timer = setTimeout(
         () => {
           const found = take(item.id)
-          if (found) latest.current(found.item, found.reason)
+          if (found) latest.current(found.item, found.reason, deny)
         },
         undoMs(item, serverNow()),
       )
@@ -41,26 +41,25 @@ export function useDenials(send: (item: Invocation, reason: string | undefined) 
     [take, changed],
   )
   useEffect(() => {
-    const all = waiting.current
-    const leave = () => {
-      for (const { item, reason, timer } of all.values()) {
-        clearTimeout(timer)
-        denyOnLeaving(item.id, reason)
+    const sendAll = (how: typeof deny) => {
+      for (const id of [...waiting.current.keys()]) {
+        const found = take(id)
+        if (found) latest.current(found.item, found.reason, how)
       }
-      all.clear()
     }
+    const leave = () => sendAll(denyOnLeaving)
+    // A page that is hidden may end without another word: on a phone most do.
+    const hide = () => document.hidden && leave()
     window.addEventListener('pagehide', leave)
+    document.addEventListener('visibilitychange', hide)
     return () => {
       window.removeEventListener('pagehide', leave)
+      document.removeEventListener('visibilitychange', hide)
       // Another page of ours is opened: the person has decided.
-      for (const { item, reason, timer } of all.values()) {
-        clearTimeout(timer)
-        latest.current(item, reason)
-      }
-      all.clear()
+      sendAll(deny)
     }
-  }, [])
-  return { denying: ids, deny, undo: (id: string) => take(id) !== undefined }
+  }, [take])
+  return { denying: ids, deny: start, undo: (id: string) => take(id) !== undefined }
 }
 
 export type Denials = ReturnType<typeof useDenials>

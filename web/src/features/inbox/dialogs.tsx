@@ -1,6 +1,7 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import type { ApiError } from '@/api/client'
 import type { Action, ApproveRequest, Invocation, Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Field } from '@/components/field'
@@ -14,7 +15,12 @@ import { useSending } from '@/lib/sending'
 import { amounts, titleOf } from './model'
 import { alwaysQuery, approveMany, sessionQuery } from './queries'
 
-type Common = { item: Invocation; onClose: () => void }
+type Common = {
+  item: Invocation
+  /** Why the call cannot be answered any more. */
+  over: string | undefined
+  onClose: () => void
+}
 type Sends = Common & { send: (request: ApproveRequest) => Promise<void> }
 
 const submitted = (act: () => void) => (event: FormEvent) => {
@@ -22,7 +28,17 @@ const submitted = (act: () => void) => (event: FormEvent) => {
   act()
 }
 
-export function DenyDialog({ item, onClose, onDeny }: Common & { onDeny: (reason: string | undefined) => void }) {
+/** Why nothing can be sent, or why it was refused. */
+function Why({ over, error }: { over: string | undefined; error?: ApiError }) {
+  if (!over) return error && <Failed error={error} />
+  return (
+    <p role="alert" className="mt-3 rounded-md border bg-muted px-3 py-2 font-medium">
+      {over}
+    </p>
+  )
+}
+
+export function DenyDialog({ item, over, onClose, onDeny }: Common & { onDeny: (reason: string | undefined) => void }) {
   const [reason, setReason] = useState('')
   return (
     <Dialog title={`Deny ${item.action}`} onClose={onClose}>
@@ -38,11 +54,12 @@ export function DenyDialog({ item, onClose, onDeny }: Common & { onDeny: (reason
             placeholder="optional"
           />
         </label>
+        <Why over={over} />
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="danger" type="submit">
+          <Button look="danger" type="submit" disabled={!!over}>
             Deny
           </Button>
         </DialogFoot>
@@ -51,7 +68,7 @@ export function DenyDialog({ item, onClose, onDeny }: Common & { onDeny: (reason
   )
 }
 
-export function GrantDialog({ item, onClose, send }: Sends) {
+export function GrantDialog({ item, over, onClose, send }: Sends) {
   const session = useQuery(sessionQuery(item.session_id))
   const [scope, setScope] = useState<'session' | 'automation' | 'org'>('session')
   const [calls, setCalls] = useState('5')
@@ -143,12 +160,12 @@ export function GrantDialog({ item, onClose, send }: Sends) {
             {sum && `, as long as ${line(of.slice(1))} adds up to at most ${sum.max}`}. A grant never overrules a denial.
           </p>
         )}
-        {error && <Failed error={error} />}
+        <Why over={over} error={error} />
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={!!busy} disabled={isBad}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={isBad || !!over}>
             Approve and grant
           </Button>
         </DialogFoot>
@@ -157,28 +174,38 @@ export function GrantDialog({ item, onClose, send }: Sends) {
   )
 }
 
-export function AlwaysDialog({ item, onClose, send }: Sends) {
+export function AlwaysDialog({ item, over, onClose, send }: Sends) {
   const session = useQuery(sessionQuery(item.session_id))
   const automation = session.data?.automation_id ?? null
   const tried = useQuery({ ...alwaysQuery(item.action, automation), enabled: !!session.data })
   const { error, busy, run } = useSending()
   return (
     <Dialog title="Always allow" onClose={onClose}>
-      <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>
-      <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
-        {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
-      </pre>
-      <p className="mt-2">
-        {tried.error ? 'What it would have done to earlier calls is not known.' : tried.data ? wouldHave(tried.data) : '…'}
-      </p>
-      <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
-      <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
-      {error && <Failed error={error} />}
+      {session.error && <Failed error={session.error as ApiError} retry={() => void session.refetch()} />}
+      {session.data && (
+        <>
+          <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>
+          <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
+            {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
+          </pre>
+          <p className="mt-2">
+            {tried.error ? 'What it would have done to earlier calls is not known.' : tried.data ? wouldHave(tried.data) : '…'}
+          </p>
+          <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
+          <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
+        </>
+      )}
+      <Why over={over} error={error} />
       <DialogFoot>
         <Button look="quiet" onClick={onClose}>
           Cancel
         </Button>
-        <Button look="primary" busy={!!busy} disabled={!session.data} onClick={() => void run('it', () => send({ mode: 'always' }))}>
+        <Button
+          look="primary"
+          busy={!!busy}
+          disabled={!session.data || !!over}
+          onClick={() => void run('it', () => send({ mode: 'always' }))}
+        >
           Approve and always allow
         </Button>
       </DialogFoot>
@@ -193,6 +220,7 @@ const wouldHave = ({ changes, replayed, truncated }: Schemas['WhatIfResponse']):
 
 export function EditDialog({
   item,
+  over,
   action,
   params,
   onClose,
@@ -226,12 +254,12 @@ export function EditDialog({
         <p className="mt-4 text-xs text-muted-fg">
           The edited call is checked and decided anew. The receipt keeps what was asked and what you made of it.
         </p>
-        {error && <Failed error={error} />}
+        <Why over={over} error={error} />
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={!!busy} disabled={isSame || (isDanger && confirm.trim() !== item.action)}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={!!over || isSame || (isDanger && confirm.trim() !== item.action)}>
             Approve as edited
           </Button>
         </DialogFoot>
@@ -240,19 +268,19 @@ export function EditDialog({
   )
 }
 
-export function ConfirmDialog({ item, onClose, send }: Sends) {
+export function ConfirmDialog({ item, over, onClose, send }: Sends) {
   const [confirm, setConfirm] = useState('')
   const { error, busy, run } = useSending()
   return (
     <Dialog title="Approve a dangerous call" onClose={onClose}>
       <form onSubmit={submitted(() => void run('it', () => send({ confirm: confirm.trim() })))}>
         <Typed action={item.action} value={confirm} onChange={setConfirm} />
-        {error && <Failed error={error} />}
+        <Why over={over} error={error} />
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="danger" type="submit" busy={!!busy} disabled={confirm.trim() !== item.action}>
+          <Button look="danger" type="submit" busy={!!busy} disabled={!!over || confirm.trim() !== item.action}>
             Approve once
           </Button>
         </DialogFoot>

@@ -122,6 +122,55 @@ test('a denial carries its reason, and can be taken back for a moment', async ()
   await waitFor(() => expect(server.asked.find(isSent)?.body).toEqual({ reason: 'no' }))
 })
 
+test('a denial is sent when the page is hidden, and the page knows it when it is shown again', async () => {
+  const { server, user } = open([call('inv_a')], {
+    'POST /api/v1/invocations/inv_a/deny': () => ({ invocation: call('inv_a', { status: 'denied', denied_by: 'person' }) }),
+  })
+  await screen.findByRole('button', { name: /Deny/ })
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
+  await screen.findByText('Denying in a moment…')
+  const fetched = vi.spyOn(globalThis, 'fetch')
+  const hidden = vi.spyOn(document, 'hidden', 'get').mockReturnValue(true)
+  document.dispatchEvent(new Event('visibilitychange'))
+  // At once: whatever would be awaited may never come.
+  expect(fetched.mock.calls.map(([address]) => address)).toEqual(['/api/v1/invocations/inv_a/deny'])
+  hidden.mockRestore()
+  await waitFor(() => expect(server.asked.filter(isSent).map(each => each.body)).toEqual([{ reason: 'no' }]))
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied.'))
+  expect(screen.queryByText('Denying in a moment…')).toBeNull()
+})
+
+test('an answer that could not be sent says of which call and what to do, until it is dismissed', async () => {
+  const problem = {
+    code: 'store_unavailable',
+    title: 'The store is away',
+    detail: 'nothing was written',
+    hint: 'try it again',
+    type: '',
+    status: 503,
+  }
+  const refuse = () => new Refused(503, problem)
+  const { user } = open([call('inv_a'), call('inv_b', { params: { path: 'b.txt' }, expires_at: soon(9) })], {
+    'POST /api/v1/invocations/inv_a/deny': refuse,
+    'POST /api/v1/invocations/inv_b/approve': refuse,
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
+  // The person looks at another call by now.
+  await user.keyboard('j')
+  window.dispatchEvent(new Event('pagehide'))
+  const denial = await screen.findByText(/^files\.write_text · path: notes\/w2\.txt · .*: nothing was written/)
+  expect(denial.textContent).toContain('try it again')
+  await waitFor(() => expect(rows()[1]?.querySelector('[aria-current]')).toBeTruthy())
+  await screen.findByText('+ would create')
+  await user.keyboard('a')
+  expect((await screen.findByText(/^files\.write_text · path: b\.txt: nothing was written/)).textContent).toContain('try it again')
+  for (const button of screen.getAllByRole('button', { name: 'Dismiss' })) await user.click(button)
+  expect(screen.queryByText(/nothing was written/)).toBeNull()
+})
+
 test('a dangerous call takes no single key', async () => {
   const item = call('inv_a', { tier: 'R4', class: 'danger' })
   const { server, user } = open([item], {
@@ -140,6 +189,59 @@ test('a dangerous call takes no single key', async () => {
       confirm: 'files.write_text',
     }),
   )
+})
+
+test.each([
+  ['d', 'Deny'],
+  ['g', 'Approve and grant'],
+  ['{Shift>}a{/Shift}', 'Approve and always allow'],
+  ['e', 'Approve as edited'],
+])('a dialog says that its call has ended, and sends nothing more: %s', async (key, verb) => {
+  const { server, known, user } = open([call('inv_a')], {
+    [`GET /api/v1/sessions/${base.session_id}`]: () => ({ id: base.session_id, title: 'Morning note' }),
+  })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard(key)
+  const dialog = await screen.findByRole('dialog')
+  if (key === 'e') await user.type(await within(dialog).findByLabelText(/^path/), 'x')
+  const button = within(dialog).getByRole('button', { name: verb })
+  await waitFor(() => expect(button).toHaveProperty('disabled', false))
+  known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
+  server.event('invocation.denied', 'inv_a', 5)
+  await waitFor(() => expect(dialog.textContent).toContain('Denied by user:bob just now.'))
+  expect(button).toHaveProperty('disabled', true)
+})
+
+test('an edit is of what was shown: what another person edited meanwhile is not overwritten', async () => {
+  const shown = base.binding?.digest
+  const edited = call('inv_a', { params: { path: 'theirs.txt', text: '' }, binding: { digest: 'theirs', expires_at: soon(4) } })
+  const refusal = { code: 'args_mismatch', title: '', detail: 'the params are not the ones that were shown', type: '', status: 409 }
+  const { server, known, user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, refusal) })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard('e')
+  await user.type(await screen.findByLabelText(/^path/), 'x')
+  known.set('inv_a', edited)
+  server.event('invocation.approval_counted', 'inv_a', 5)
+  await screen.findByRole('heading', { name: /path: theirs\.txt/ })
+  await user.click(screen.getByRole('button', { name: 'Approve as edited' }))
+  // The dialog is gone, and the card shows what the other person made of it.
+  expect(await screen.findByText(/: the params are not the ones that were shown$/)).toBeTruthy()
+  expect(screen.queryByRole('dialog')).toBeNull()
+  expect(server.asked.filter(isSent).map(each => each.body)).toMatchObject([{ binding: shown, params: { path: `${base.params.path}x` } }])
+})
+
+test('a refusal of what still waits as it was shown stays in its dialog', async () => {
+  const refusal = { code: 'policy_mismatch', title: 'A rule refuses it', detail: 'not there', type: '', status: 409 }
+  const { user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, refusal) })
+  await screen.findByText('+ would create')
+  await user.keyboard('e')
+  const dialog = await screen.findByRole('dialog')
+  await user.type(await within(dialog).findByLabelText(/^path/), 'x')
+  await user.click(within(dialog).getByRole('button', { name: 'Approve as edited' }))
+  await waitFor(() => expect(dialog.textContent).toContain('A rule refuses it'))
+  expect(within(dialog).getByLabelText(/^path/)).toHaveProperty('value', `${base.params.path}x`)
 })
 
 test('edited params keep their types', async () => {
@@ -184,8 +286,64 @@ test('what a rule voids turns grey, and a kill switch stops the clock, though no
   known.set('inv_a', call('inv_a', { void: { code: 'policy_mismatch', message: 'its rules changed' } }))
   server.event('space.changed', 'spc_1', 6)
   await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Void: its rules changed'))
+  for (const place of [screen.getByRole('article'), rows()[0] as HTMLElement]) expect(within(place).getByText('void')).toBeTruthy()
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   await waitFor(() => expect(document.title).toBe('Inbox · Countersign'))
+})
+
+test('what would change is looked up again when another call has ended, and what nobody has seen is not approved', async () => {
+  const item = call('inv_a')
+  const changes = (change: string) => ({ changes: { path: 'notes/w2.txt', change } })
+  let foresight: unknown = changes('would_create')
+  const { server, user } = open([item], {
+    'GET /api/v1/invocations/inv_a/foresight': () => foresight,
+    'POST /api/v1/invocations/inv_a/approve': () => ({ invocation: { ...item, status: 'succeeded' } }),
+  })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  const look = async (cursor: number) => {
+    let resolve: (told: unknown) => void = () => {}
+    foresight = new Promise(told => {
+      resolve = told
+    })
+    server.event('invocation.succeeded', 'inv_b', cursor)
+    await screen.findByText('Looking again…')
+    // What was known stays in sight, and an answer waits for what will be.
+    await user.keyboard('a')
+    await waitFor(() => expect(screen.getByRole('button', { name: /^Approve once/ })).toHaveProperty('disabled', true))
+    expect(server.asked.some(isSent)).toBe(false)
+    return resolve
+  }
+  const found = await look(5)
+  expect(screen.getByText('+ would create')).toBeTruthy()
+  found(changes('would_change'))
+  expect(await screen.findByText('files.write_text: what was shown of it no longer holds. Look at it again, then answer.')).toBeTruthy()
+  expect(screen.getByText('~ would change')).toBeTruthy()
+  expect(screen.queryByText('+ would create')).toBeNull()
+  expect(server.asked.some(isSent)).toBe(false)
+  // What turns out to be as it was shown is approved at once.
+  const same = await look(6)
+  same(changes('would_change'))
+  await waitFor(() => expect(server.asked.find(isSent)?.body).toEqual({ binding: base.binding?.digest }))
+})
+
+test('a dialog approves what its card showed when it was opened, and nothing that it would do since', async () => {
+  const changes = (change: string) => ({ changes: { path: 'notes/w2.txt', change } })
+  let foresight = changes('would_create')
+  const { server, known, user } = open([call('inv_a')], { 'GET /api/v1/invocations/inv_a/foresight': () => foresight })
+  await screen.findByText('+ would create')
+  await listens(server, 'inv_a')
+  await user.keyboard('g')
+  const dialog = await screen.findByRole('dialog')
+  foresight = changes('would_change')
+  server.event('invocation.succeeded', 'inv_b', 5)
+  await screen.findByText('~ would change')
+  // It was denied, too, which no event has told: then it is read.
+  known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
+  await user.click(within(dialog).getByRole('button', { name: 'Approve and grant' }))
+  expect(await screen.findByText(/what was shown of it no longer holds/)).toBeTruthy()
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied by user:bob just now.'))
+  expect([screen.queryByRole('dialog'), server.asked.some(isSent)]).toEqual([null, false])
 })
 
 test('what was put off comes back by itself, also after it was cleared away', async () => {
@@ -218,6 +376,42 @@ test('what was put off is brought back from its tab', async () => {
   expect(await screen.findByText('Nothing was put off')).toBeTruthy()
   await waitFor(() => expect(document.title).toBe('(1) Inbox · Countersign'))
   expect(server.asked.find(isSent)?.body).toEqual({ for: '0s' })
+})
+
+test('behind more pending calls than a page has, what was put off and what was decided is found', async () => {
+  const many = Array.from({ length: 120 }, (_, at) => call(`inv_b${String(119 - at).padStart(3, '0')}`))
+  const late = call('inv_a1', { params: { path: 'late.txt' } })
+  const done = call('inv_a0', { params: { path: 'done.txt' }, status: 'succeeded' })
+  const all = [...many, late, done]
+  const { user } = open(all, {
+    'GET /api/v1/invocations': ({ path }) => {
+      const query = new URL(path, 'http://localhost').searchParams
+      const fits = all.filter(item => !query.has('status') || item.status === query.get('status'))
+      const from = fits.findIndex(item => item.id === query.get('after')) + 1
+      const items = fits.slice(from, from + Number(query.get('limit')))
+      const next = from + items.length < fits.length ? items.at(-1)?.id : null
+      return { items: items.filter(item => item !== late || !query.has('awake')), next }
+    },
+  })
+  await waitFor(() => expect(document.title).toBe('(120) Inbox · Countersign'))
+  const shows = async (tab: string, path: string) => {
+    await user.click(within(screen.getByLabelText('Which calls')).getByRole('button', { name: tab }))
+    await screen.findByText(`files.write_text · path: ${path}`, { selector: 'li *' })
+    expect(rows()).toHaveLength(1)
+  }
+  await shows('Later', 'late.txt')
+  await shows('Decided', 'done.txt')
+})
+
+test('the last decision is the one that was made last, not that of the newest call', async () => {
+  const decided = (id: string, minutes: number) => call(id, { status: 'succeeded', answer: { by: 'user:usr_x', at: soon(-minutes) } })
+  open([], {
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('status=') ? [] : [call('inv_c', { status: 'succeeded' }), decided('inv_b', 30), decided('inv_a', 10)],
+      next: null,
+    }),
+  })
+  expect(await screen.findByText('10 min ago')).toBeTruthy()
 })
 
 test('a call that is closed stays closed, whatever arrives, until a person opens one', async () => {
@@ -311,7 +505,7 @@ test('a late answer is told in a sentence', async () => {
   const { user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, problem) })
   await screen.findByText('+ would create')
   await user.keyboard('a')
-  expect(await screen.findByText('user:bob denied it 3 s ago')).toBeTruthy()
+  expect(await screen.findByText(/: user:bob denied it 3 s ago$/)).toBeTruthy()
 })
 
 test('several are approved once each, and each says what became of it', async () => {
@@ -356,6 +550,16 @@ test('what a person settled is not looked for in quarantine', async () => {
   expect(server.asked.filter(asked => asked.path === '/api/v1/quarantines/inv_a')).toEqual([])
 })
 
+test('what is held is listed, though one of it cannot be read', async () => {
+  const held = call('inv_a', { status: 'quarantined', params: { path: 'held.txt' } })
+  const { user } = open([held], {
+    'GET /api/v1/quarantines': () => ({ items: [{ invocation_id: 'inv_gone' }, { invocation_id: 'inv_a' }], next: null }),
+  })
+  await user.click(await screen.findByRole('button', { name: /^To settle/ }))
+  expect(await screen.findByText('files.write_text · path: held.txt', { selector: 'li *' })).toBeTruthy()
+  expect(rows()).toHaveLength(1)
+})
+
 test('an inbox with nothing in it offers the demo', async () => {
   open([])
   expect(await screen.findByTitle('Copy countersign demo')).toBeTruthy()
@@ -384,6 +588,32 @@ test('whoever may not answer is told so, and nothing is looked up for them', asy
   expect(await screen.findByText(/people with another role answer it/)).toBeTruthy()
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
+})
+
+test('what cannot be read says so, and can be read again', async () => {
+  const away = new Refused(503, { code: 'store_unavailable', title: 'The store is away', detail: 'away', type: '', status: 503 })
+  let isAway = true
+  const item = call('inv_a', { decision: { ...base.decision, tightened_by: ['drift'] } })
+  const { user } = open([item, call('inv_b', { expires_at: soon(9) })], {
+    'GET /api/v1/whoami': () => (isAway ? away : me),
+    [`GET /api/v1/reviews/${base.action}`]: () => away,
+    [`GET /api/v1/sessions/${base.session_id}`]: () => away,
+  })
+  // Who answers, and what changed in the definition.
+  await waitFor(() => expect(screen.getAllByRole('alert')).toHaveLength(2))
+  expect(within(screen.getByRole('article')).getByRole('alert').textContent).toContain('The store is away')
+  expect(screen.queryByRole('button', { name: /^Approve once/ })).toBeNull()
+  isAway = false
+  await user.click(screen.getAllByRole('button', { name: 'Try again' }).at(-1) as HTMLElement)
+  expect(await screen.findByRole('button', { name: /^Approve once/ })).toBeTruthy()
+  // For whom a rule would be written.
+  await user.keyboard('j')
+  await screen.findByText('+ would create')
+  await waitFor(() => expect(screen.queryAllByRole('alert')).toHaveLength(0))
+  await user.keyboard('{Shift>}a{/Shift}')
+  const dialog = await screen.findByRole('dialog')
+  expect((await within(dialog).findByRole('alert')).textContent).toContain('The store is away')
+  expect(dialog.textContent).not.toContain('the whole org')
 })
 
 test('requests for grants are told of in the inbox and beside the page that has them', async () => {

@@ -7,7 +7,7 @@ import { cx, Foreign } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { countdown } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { closedBecause, isOpen, stepOf, titleOf, wentThrough } from './model'
+import { closedBecause, isOpen, statusOf, stepOf, titleOf, wentThrough } from './model'
 
 type Props = {
   items: readonly Invocation[]
@@ -132,7 +132,7 @@ function Closed({ item, now }: { item: Invocation; now: number }) {
   const nameOf = useNames()
   return (
     <span className="inline-flex min-w-0 items-center gap-2">
-      <StatusBadge status={item.status === 'pending' ? 'expired' : item.status} brief />
+      <StatusBadge status={statusOf(item, now)} brief />
       <span className="truncate">{closedBecause(item, now, nameOf)}</span>
     </span>
   )

@@ -12,9 +12,11 @@ import {
   isOpen,
   matches,
   mayAlways,
+  mayHaveChanged,
   onlyOnce,
   range,
   type Step,
+  statusOf,
   step,
   stepOf,
   successorOf,
@@ -92,6 +94,18 @@ test('whatever ended says why', () => {
   expect(isOpen(call('a', { expires_at: null }), now)).toBe(true)
 })
 
+test('what can no longer be answered is not called pending', () => {
+  const changed = { code: 'x', message: 'the policy changed' } as Invocation['void']
+  for (const [more, expected] of [
+    [{}, 'pending'],
+    [{ void: changed }, 'void'],
+    [{ void: changed, expires_at: '2026-11-17T11:00:00Z' }, 'void'],
+    [{ expires_at: '2026-11-17T11:00:00Z' }, 'expired'],
+    [{ status: 'denied' }, 'denied'],
+  ] as const)
+    expect(statusOf(call('a', more), now)).toBe(expected)
+})
+
 test('only numbers can be added up', () => {
   expect(amounts({ amount: 12.5, 'a/b~c': 1, count: '3', items: [1], no: null })).toEqual(['/amount', '/a~1b~0c'])
 })
@@ -153,6 +167,22 @@ test('alike is the same action with the same params, whatever their values', () 
   const [a, b] = [call('a', { params: { path: 'x', text: '1' } }), call('b', { params: { text: '2', path: 'y' } })]
   const others = [call('c', { params: { path: 'x' } }), call('d', { action: 'files.delete', params: a.params })]
   expect(alike([a, b, ...others], a)).toEqual(['a', 'b'])
+})
+
+test('a call may have changed something if it ran and does more than read', () => {
+  for (const [name, tier, expected] of [
+    ['succeeded', 'R2', true],
+    ['failed', 'R3', true],
+    ['reverted', 'R2', true],
+    ['doubted', 'R4', true],
+    ['succeeded', 'R0', false],
+    ['failed', 'R1', false],
+    ['held', 'R2', false],
+    ['approved', 'R2', false],
+    ['denied', 'R2', false],
+  ] as const)
+    expect([name, tier, mayHaveChanged({ type: `invocation.${name}`, data: { tier } })]).toEqual([name, tier, expected])
+  expect(mayHaveChanged({ type: 'batch.succeeded', data: {} })).toBe(false)
 })
 
 test('what is void leads to the same call asked anew', () => {

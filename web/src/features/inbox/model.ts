@@ -1,7 +1,8 @@
 // What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
-import type { Action, Invocation, Permission } from '@/api/types'
+import type { Action, Invocation, Permission, Status } from '@/api/types'
 import { line } from '@/lib/clean'
 import { ago } from '@/lib/format'
+import type { OrgEvent } from '@/lib/live'
 
 /** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
 export type Shelf = {
@@ -67,6 +68,12 @@ export function ordered(items: readonly Invocation[]): string[] {
 /** Whether a person can still answer it. */
 export function isOpen(item: Invocation, now: number): boolean {
   return item.status === 'pending' && !item.void && (item.expires_at == null || Date.parse(item.expires_at) > now)
+}
+
+/** Its status as it is shown: what can no longer be answered is not called pending. */
+export function statusOf(item: Invocation, now: number): Status | 'void' {
+  if (item.status !== 'pending' || isOpen(item, now)) return item.status
+  return item.void ? 'void' : 'expired'
 }
 
 /** Rows that have ended and only wait to be cleared away, besides the new ones. */
@@ -139,6 +146,11 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
     case 'in_doubt':
       return 'Its outcome is unknown, and it will not be repeated: a person settles it.'
   }
+}
+
+/** Whether an event tells of a call that may have changed something: what another call would do may be different from then on. */
+export function mayHaveChanged({ type, data }: Pick<OrgEvent, 'type' | 'data'>): boolean {
+  return /^invocation\.(succeeded|failed|reverted|doubted)$/.test(type) && data.tier !== 'R0' && data.tier !== 'R1'
 }
 
 /** The same call, asked anew, that waits now: what is void cannot be approved any more, but this can. */

@@ -4,9 +4,11 @@ import { api, body, CSRF_HEADER, lastWord } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
 import { everyPage } from '@/lib/pages'
 
+const page = (query: { status?: Invocation['status']; awake?: boolean; after?: string }) =>
+  body(api.GET('/api/v1/invocations', { params: { query: { ...query, limit: 100 } } }))
+
 /** All that waits and is not put off, up to 3,000. */
-export const pending = (): Promise<Invocation[]> =>
-  everyPage(after => body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', awake: true, limit: 100, after } } })))
+export const pending = (): Promise<Invocation[]> => everyPage(after => page({ status: 'pending', awake: true, after }))
 
 export const pendingQuery = queryOptions({
   queryKey: ['pending'],
@@ -16,35 +18,44 @@ export const pendingQuery = queryOptions({
   refetchInterval: 60_000,
 })
 
-/** When a person last decided something; undefined if nobody has. */
+/** When a person last decided something, of the newest hundred calls; null if nobody has. A call that was made later may be decided sooner. */
 export const lastDecisionQuery = queryOptions({
   queryKey: ['listed', 'last'],
   queryFn: async () => {
-    const { items } = await body(api.GET('/api/v1/invocations', { params: { query: { limit: 50 } } }))
-    return items.map(item => item.answer?.at).find(at => at != null) ?? null
+    const { items } = await page({})
+    return items.flatMap(item => item.answer?.at ?? []).reduce<string | null>((last, at) => (last && last > at ? last : at), null)
   },
 })
 
-/** The calls of which something is held in quarantine: their params, or what came back. */
+/** The calls of which something is held in quarantine: their params, or what came back. One that cannot be read does not hide the others. */
 async function quarantined(): Promise<Invocation[]> {
   const { items } = await body(api.GET('/api/v1/quarantines', { params: { query: { state: 'held', limit: 50 } } }))
-  return Promise.all(items.map(held => readInvocation(held.invocation_id)))
+  const read = await Promise.allSettled(items.map(held => readInvocation(held.invocation_id)))
+  return read.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
 }
 
-/** What was decided lately, or what needs a look: the newest hundred. */
+/** As many are shown as decided, if there are: those that wait may be newer than all of them. */
+const DECIDED_MIN = 50
+
+async function decided(): Promise<Invocation[]> {
+  return everyPage(async after => {
+    const { items, next } = await page({ after })
+    return { items: items.filter(item => item.status !== 'pending'), next }
+  }, DECIDED_MIN)
+}
+
+async function putOff(): Promise<Invocation[]> {
+  const [all, awake] = await Promise.all([everyPage(after => page({ status: 'pending', after })), pending()])
+  const ids = new Set(awake.map(item => item.id))
+  return all.filter(item => !ids.has(item.id))
+}
+
+const attention = async (): Promise<Invocation[]> =>
+  (await Promise.all([page({ status: 'in_doubt' }).then(({ items }) => items), quarantined()])).flat()
+
+/** What was put off, what was decided lately, or what needs a look. */
 export const listedQuery = (tab: 'snoozed' | 'decided' | 'attention') =>
-  queryOptions({
-    queryKey: ['listed', tab],
-    queryFn: async (): Promise<Invocation[]> => {
-      const list = async (query: { status?: Invocation['status']; awake?: boolean; limit: number }) =>
-        (await body(api.GET('/api/v1/invocations', { params: { query } }))).items
-      if (tab === 'attention') return (await Promise.all([list({ status: 'in_doubt', limit: 100 }), quarantined()])).flat()
-      if (tab === 'decided') return (await list({ limit: 100 })).filter(item => item.status !== 'pending')
-      const [all, awake] = await Promise.all([list({ status: 'pending', limit: 100 }), pending()])
-      const ids = new Set(awake.map(item => item.id))
-      return all.filter(item => !ids.has(item.id))
-    },
-  })
+  queryOptions({ queryKey: ['listed', tab], queryFn: { snoozed: putOff, decided, attention }[tab] })
 
 export const readInvocation = async (id: string): Promise<Invocation> =>
   (await body(api.GET('/api/v1/invocations/{invocation}', { params: { path: { invocation: id } } }))).invocation
@@ -56,6 +67,8 @@ export const foresightQuery = (id: string, binding: string | undefined) =>
     queryKey: ['foresight', id, binding],
     queryFn: () => body(api.GET('/api/v1/invocations/{invocation}/foresight', { params: { path: { invocation: id } } })),
     staleTime: 30_000,
+    // What happened while the page was hidden is looked up when it is shown again.
+    refetchOnWindowFocus: true,
     retry: false,
   })
 
@@ -106,15 +119,16 @@ export const approveMany = (items: readonly Invocation[], reason?: string) =>
 export const deny = (id: string, reason?: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/deny', { params: { path: { invocation: id } }, body: { reason } }))
 
-/** The page is being left: what the person decided is sent all the same. */
-export function denyOnLeaving(id: string, reason?: string): void {
-  void fetch(`/api/v1/invocations/${encodeURIComponent(id)}/deny`, {
-    method: 'POST',
-    keepalive: true,
-    headers: { 'content-type': 'application/json', [CSRF_HEADER]: lastWord() },
-    body: JSON.stringify({ reason }),
-  })
-}
+/** The page is being left: what the person decided is sent all the same, at once and without waiting for anything. */
+export const denyOnLeaving: typeof deny = (id, reason) =>
+  body(
+    fetch(`/api/v1/invocations/${encodeURIComponent(id)}/deny`, {
+      method: 'POST',
+      keepalive: true,
+      headers: { 'content-type': 'application/json', [CSRF_HEADER]: lastWord() },
+      body: JSON.stringify({ reason }),
+    }).then(async response => ({ [response.ok ? 'data' : 'error']: await response.json(), response })),
+  )
 
 export const snooze = (id: string, time: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/snooze', { params: { path: { invocation: id } }, body: { for: time } }))

@@ -5,12 +5,14 @@ import type { Invocation } from '@/api/types'
 import { serverNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { useSoon } from '@/lib/soon'
-import { EMPTY, type Shelf, type Step, step } from './model'
+import { EMPTY, mayHaveChanged, type Shelf, type Step, step } from './model'
 import { pendingQuery, readInvocation } from './queries'
 
 /** More changes at once than this are read as a list. */
 const SINGLE_MAX = 10
 const GATHER_MS = 150
+/** What the open call would do is looked up again once in this time at most: that may run code, and a busy org does something all the time. */
+const AHEAD_MS = 1_000
 /** No event names the calls that a change of the rules voids, or whose clock a kill switch stops. */
 const RULES = /^(mode|policy|action|switch|source|space|crossing|consent|user|connection)\./
 
@@ -21,7 +23,7 @@ type Kept = {
   /** Takes over what an answer said of a call. */
   changed: (item: Invocation) => void
   /** Reads one call anew. */
-  refresh: (id: string) => Promise<void>
+  refresh: (id: string) => Promise<Invocation>
   /** What was put off is back. */
   woken: (id: string) => void
 }
@@ -44,7 +46,9 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
   )
   const refresh = useCallback(
     async (id: string) => {
-      changed(await readInvocation(id))
+      const item = await readInvocation(id)
+      changed(item)
+      return item
     },
     [changed],
   )
@@ -86,7 +90,13 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
       ...(told.size > SINGLE_MAX ? [] : [...told].map(id => refresh(id).catch(() => {}))),
     ])
   }, GATHER_MS)
+  // By itself, because it may take long. Nobody reads a page that is hidden.
+  const ahead = useSoon(
+    () => client.invalidateQueries({ queryKey: ['foresight'], refetchType: document.hidden ? 'none' : 'active' }),
+    AHEAD_MS,
+  )
   useOrgEvents(event => {
+    if (event !== 'reset' && mayHaveChanged(event)) ahead()
     if (event === 'reset' || RULES.test(event.type)) gathered.current.add('rules')
     else if (event.type.startsWith('invocation.')) gathered.current.add(event.subject)
     else return
