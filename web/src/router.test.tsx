@@ -1,10 +1,9 @@
 // What holds for every address.
 import { cleanup, screen, waitFor } from '@testing-library/react'
-import { beforeEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openPage } from '@/test/page'
 import { base, Refused } from '@/test/server'
 
-beforeEach(() => sessionStorage.clear())
 
 const none = () => ({ items: [], next: null })
 

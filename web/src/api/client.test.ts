@@ -1,16 +1,9 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { me, Refused, serve } from '@/test/server'
-import { ApiError, api, body, forgetWord, isLoggedOut, noteLogin, onLogin } from './client'
+import { ApiError, api, body, isLoggedOut, onLogin } from './client'
 
 const whoami = () => body(api.GET('/api/v1/whoami'))
 const out = new Refused(401, { code: 'unauthenticated', title: '', detail: '', type: '', status: 401 })
-
-afterEach(() => {
-  vi.unstubAllEnvs()
-  vi.restoreAllMocks()
-  forgetWord()
-  noteLogin('in')
-})
 
 test('where nobody is logged in, nothing is asked', async () => {
   vi.stubEnv('DEV', false)

@@ -4,7 +4,6 @@ import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/rea
 import { render } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
 import { vi } from 'vitest'
-import { forgetWord } from '@/api/client'
 import { ToastProvider } from '@/components/toasts'
 import { ShelfProvider } from '@/features/inbox/shelf'
 import { EventsProvider } from '@/lib/events'
@@ -15,7 +14,6 @@ import { me, serve } from './server'
 export const admin = { ...me, permissions: [...me.permissions, 'manage_identity'] }
 
 export function openPage(path: string, answers: Parameters<typeof serve>[0]) {
-  forgetWord()
   vi.stubGlobal('matchMedia', () => ({ matches: true, addEventListener() {}, removeEventListener() {} }))
   const none = () => ({ items: [], next: null })
   const server = serve({

@@ -1,6 +1,6 @@
 import { cleanup, configure } from '@testing-library/react'
 import { afterEach, vi } from 'vitest'
-import { forgetWord } from '@/api/client'
+import { forgetWord, noteLogin } from '@/api/client'
 
 // Pages are loaded when they are first opened, which takes as long as the machine is busy.
 configure({ asyncUtilTimeout: 20_000 })
@@ -9,7 +9,9 @@ configure({ asyncUtilTimeout: 20_000 })
 afterEach(() => {
   cleanup()
   vi.restoreAllMocks()
+  vi.unstubAllEnvs()
   localStorage.clear()
   sessionStorage.clear()
   forgetWord()
+  noteLogin('in')
 })

@@ -1,10 +1,9 @@
 import { screen, waitFor, within } from '@testing-library/react'
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { openPage } from '@/test/page'
 import { Refused } from '@/test/server'
 import { keep } from './working'
 
-beforeEach(() => sessionStorage.clear())
 
 const definition = {
   schema_version: '1.0',

@@ -4,7 +4,6 @@ import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/rea
 import { render, screen, waitFor, within } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
 import { beforeEach, expect, test, vi } from 'vitest'
-import { forgetWord } from '@/api/client'
 import type { Invocation } from '@/api/types'
 import { ToastProvider } from '@/components/toasts'
 import { EventsProvider } from '@/lib/events'
@@ -69,7 +68,6 @@ async function listens(server: ReturnType<typeof serve>, id: string): Promise<vo
 const rows = () => within(screen.getByRole('list', { name: 'Calls' })).getAllByRole('listitem')
 
 beforeEach(() => {
-  forgetWord()
   // Without a layout every list is empty: give the scroller a height.
   vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(800)
   vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(400)

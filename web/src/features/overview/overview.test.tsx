@@ -1,5 +1,5 @@
 import { screen, waitFor, within } from '@testing-library/react'
-import { beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Invocation } from '@/api/types'
 import { openPage } from '@/test/page'
 import { base, me } from '@/test/server'
@@ -21,7 +21,6 @@ function open(calls: Invocation[], more: Parameters<typeof openPage>[1] = {}) {
   })
 }
 
-beforeEach(() => localStorage.clear())
 
 test('the charts say in words what they show', async () => {
   open([

@@ -4,7 +4,6 @@ import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/rea
 import { render, screen, waitFor, within } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
 import { beforeEach, expect, test, vi } from 'vitest'
-import { forgetWord } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { ToastProvider } from '@/components/toasts'
 import { ShelfProvider } from '@/features/inbox/shelf'
@@ -87,8 +86,6 @@ function open(path: string, more: Parameters<typeof serve>[0] = {}) {
 }
 
 beforeEach(() => {
-  forgetWord()
-  sessionStorage.clear()
   vi.stubGlobal('matchMedia', () => ({ matches: true, addEventListener() {}, removeEventListener() {} }))
 })
 
