@@ -115,6 +115,7 @@ pub(crate) fn storm(machine: &str, measured: &storm::Measured) -> String {
         ("a run whose worker was replaced stood still: s, p50", seconds(storm, 0.50), Limit::None),
         ("the same: s, p99", seconds(storm, 0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
         ("the same: s, longest", seconds(storm, 1.0), Limit::None),
+        ("one that lost several workers: s, longest", storm.stood_again.map_or(f64::NAN, |stood| stood.as_secs_f64()), Limit::None),
         ("a run whose worker never came back stood still: s, p50", seconds(orphaned, 0.50), Limit::None),
         ("the same: s, p99", seconds(orphaned, 0.99), Limit::AtMost(RECOVERED_SECONDS_MAX)),
         ("the same: s, longest", seconds(orphaned, 1.0), Limit::None),

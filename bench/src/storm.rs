@@ -56,8 +56,10 @@ pub(crate) struct Storm {
     pub(crate) asked_again: u64,
     /// Calls in doubt that a person had to settle.
     pub(crate) doubted: usize,
-    /// How long a run that lost its worker stood still between two of its steps, by length.
+    /// How long a run that lost one worker stood still between two of its steps, by length.
     pub(crate) stood_still: Vec<Duration>,
+    /// The longest that one stood still which lost several, perhaps one right after the other.
+    pub(crate) stood_again: Option<Duration>,
 }
 
 impl Storm {
@@ -297,12 +299,18 @@ impl Fleet {
                     storm.twice += usize::from(times > 1);
                 }
             }
-            if run["recoveries"].as_u64().unwrap_or(0) > 0 {
+            let recoveries = run["recoveries"].as_u64().unwrap_or(0);
+            if recoveries > 0 {
                 storm.hit += 1;
                 let firsts: Vec<_> = arrived.iter().filter_map(|(_, arrived)| arrived.map(|arrived| arrived.first)).collect();
                 let longest = firsts.iter().zip(firsts.iter().skip(1)).map(|(one, next)| next.saturating_duration_since(*one)).max();
                 // One that a person had to settle waited for the person.
-                storm.stood_still.extend(longest.filter(|_| !settled.contains(id)));
+                let longest = longest.filter(|_| !settled.contains(id));
+                if recoveries == 1 {
+                    storm.stood_still.extend(longest);
+                } else {
+                    storm.stood_again = storm.stood_again.max(longest);
+                }
             }
         }
         storm.stood_still.sort_unstable();

@@ -107,6 +107,8 @@ export const approvable = (page: Page) =>
 /** Nothing is loaded any more, and nothing moves. */
 export const settled = async (page: Page) => {
   await page.locator('main').waitFor()
+  // A page of ours begins with one; until then, its script is still loaded.
+  await page.locator('h1').first().waitFor({ state: 'attached' })
   await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
   await page.waitForTimeout(300)
 }

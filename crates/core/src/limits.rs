@@ -689,7 +689,7 @@ pub const RUN_LEASE_SECONDS: u64 = 9;
 pub const RUN_BEAT_SECONDS: u64 = 3;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
-/// How often the worker of a run goes while it runs; with this loss the run is quarantined, and not taken up again.
+/// How often the worker of a run goes at the same step; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
 pub const CHAIN_DEPTH_MAX: usize = 10;

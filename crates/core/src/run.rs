@@ -171,6 +171,9 @@ pub struct Run {
     pub failed_at_ms: Option<u64>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
+    /// How many of these were at the step in progress.
+    #[serde(default)]
+    pub step_recoveries: u32,
     pub rerun_of: Option<RunId>,
     /// The automations whose runs led to this one, the first cause first, and this one's own.
     pub chain: Vec<AutomationId>,

@@ -225,6 +225,7 @@ impl Walk {
                     self.run.invocation = None;
                     self.run.waiting_for = None;
                     self.run.attempts = 0;
+                    self.run.step_recoveries = 0;
                     self.run.step += 1;
                     self.unsaved.push(record.clone().without_artifact_output());
                     self.note(record);
@@ -269,6 +270,7 @@ impl Walk {
                 self.run.phase = Phase::OnFailure;
                 self.run.failed_at_ms = Some(self.worked_ms());
                 self.run.attempts = 0;
+                self.run.step_recoveries = 0;
                 self.run.step = 0;
                 self.run.invocation = None;
                 self.run.waiting_for = None;

@@ -20,7 +20,7 @@ impl Store {
     }
 }
 
-/// Frees a run whose worker has gone. It is taken up again at once, but not for ever: it may be what takes its workers down.
+/// Frees a run whose worker has gone. It is taken up again at once, but not for ever: its step may be what takes its workers down.
 async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error> {
     // It is due since it was last, so it does not wait behind what came after it.
     let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1
@@ -35,10 +35,11 @@ async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error>
         return Ok(0);
     };
     run.recoveries += 1;
-    if run.recoveries >= RUN_RECOVERIES_MAX {
+    run.step_recoveries += 1;
+    if run.step_recoveries >= RUN_RECOVERIES_MAX {
         let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
         tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
-        let why = format!("its worker went {} times while it ran", run.recoveries);
+        let why = format!("its worker went {} times at the same step", run.step_recoveries);
         let told = format!("`{}` of the automation `{}`: {why}. It is not taken up again by itself.", run.id, run.automation);
         notify_in(store, tx, &run.org, &run.space, "A run was quarantined", &told).await?;
         end_unworked(store, tx, run, RunStatus::Quarantined, "poison", &why).await?;

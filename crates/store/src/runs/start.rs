@@ -75,6 +75,7 @@ pub(crate) async fn insert_run(
         worked_ms: 0,
         failed_at_ms: None,
         recoveries: 0,
+        step_recoveries: 0,
         rerun_of: start.rerun_of,
         chain,
         asked_by,
