@@ -4,7 +4,6 @@ import { expect, test, vi } from 'vitest'
 import { openPage } from '@/test/page'
 import { base, Refused } from '@/test/server'
 
-
 const none = () => ({ items: [], next: null })
 
 test('the title of the window names the page, and how many calls wait', async () => {

@@ -4,7 +4,6 @@ import { openPage } from '@/test/page'
 import { Refused } from '@/test/server'
 import { keep } from './working'
 
-
 const definition = {
   schema_version: '1.0',
   name: 'Morning note',

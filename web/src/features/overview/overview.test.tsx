@@ -21,7 +21,6 @@ function open(calls: Invocation[], more: Parameters<typeof openPage>[1] = {}) {
   })
 }
 
-
 test('the charts say in words what they show', async () => {
   open([
     call('inv_1', { status: 'pending' }),

@@ -123,6 +123,7 @@ function Detail({ id, onBack }: { id: string; onBack: () => void }) {
   const isUnknown = (held.error as ApiError | null)?.code === 'not_found'
   return (
     <div className="px-4 py-5 md:px-6">
+      <h1 className="sr-only md:hidden">Quarantine</h1>
       <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
         <ArrowLeft aria-hidden className="size-4" /> Quarantine
       </button>
