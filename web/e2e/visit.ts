@@ -53,9 +53,12 @@ export async function loggedIn(page: Page, path = '/'): Promise<void> {
   if (process.env.DIST) await page.goto(path)
 }
 
+/** A call may end in the very moment in which it is looked up what it would do. The browser says so, and the page shows its end. */
+const ENDED = /status of 409 \(Conflict\) \S+\/foresight$/
+
 function watch(context: BrowserContext, page: Page, complains: RegExp | undefined): void {
   const complaints: string[] = []
-  const add = (text: string) => complains?.test(text) || complaints.push(text)
+  const add = (text: string) => complains?.test(text) || ENDED.test(text) || complaints.push(text)
   // What the content security policy refuses is an error on the console, too.
   page.on(
     'console',

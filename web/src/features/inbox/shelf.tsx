@@ -78,35 +78,32 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
     }
   }, [shelf.snoozed, woken])
 
+  // Nobody reads a page that is hidden, and a call that has ended would do nothing more.
+  const lookAhead = () =>
+    client.invalidateQueries({
+      queryKey: ['foresight'],
+      predicate: ({ queryKey: [, id] }) => (client.getQueryData<Invocation>(['invocation', id])?.status ?? 'pending') === 'pending',
+      refetchType: document.hidden ? 'none' : 'active',
+    })
   const gathered = useRef(new Set<string>())
   const soon = useSoon(async () => {
     const told = gathered.current
     gathered.current = new Set()
+    const isOfRules = told.delete('rules')
     const old = ['listed']
-    if (told.delete('rules')) old.push('pending', 'invocation', 'actions', 'switches')
+    if (isOfRules) old.push('pending', 'invocation', 'actions', 'switches')
     else if (told.size > SINGLE_MAX) old.push('pending')
     await Promise.all([
       ...old.map(key => client.invalidateQueries({ queryKey: [key] })),
       ...(told.size > SINGLE_MAX ? [] : [...told].map(id => refresh(id).catch(() => {}))),
     ])
+    if (isOfRules) await lookAhead()
   }, GATHER_MS)
-  const ended = useRef(new Set<string>())
-  // By itself, because it may take long. Nobody reads a page that is hidden, and a call that has ended would do nothing more.
-  const ahead = useSoon(() => {
-    const over = ended.current
-    ended.current = new Set()
-    return client.invalidateQueries({
-      queryKey: ['foresight'],
-      predicate: ({ queryKey }) => !over.has(String(queryKey[1])),
-      refetchType: document.hidden ? 'none' : 'active',
-    })
-  }, AHEAD_MS)
+  // By itself, because it may take long.
+  const ahead = useSoon(lookAhead, AHEAD_MS)
   useOrgEvents(event => {
-    const isOfRules = event === 'reset' || RULES.test(event.type)
-    const hasChanged = event !== 'reset' && mayHaveChanged(event)
-    if (hasChanged) ended.current.add(event.subject)
-    if (isOfRules || hasChanged) ahead()
-    if (isOfRules) gathered.current.add('rules')
+    if (event !== 'reset' && mayHaveChanged(event)) ahead()
+    if (event === 'reset' || RULES.test(event.type)) gathered.current.add('rules')
     else if (event.type.startsWith('invocation.')) gathered.current.add(event.subject)
     else return
     soon()
