@@ -367,22 +367,14 @@ impl Engine {
     }
 
     async fn hand_over(&self, new: NewFiring) -> Result<Fired, Error> {
-        let fired = self.ledger().fire(new).await?;
-        self.count(&fired);
+        let queue = new.start.as_ref().map(|start| start.queue.clone());
+        let tell = || queue.iter().for_each(|queue| self.0.due.tell(queue));
+        // Once the firing is queued, a worker asks for its run: the store then commits both together.
+        let (fired, ()) = tokio::join!(biased; self.ledger().fire(new), async { tell() });
+        let fired = fired?;
+        count(&fired);
+        tell();
         Ok(fired)
-    }
-
-    /// Counts what a firing came to, and wakes a worker for its run.
-    pub(crate) fn count(&self, fired: &Fired) {
-        match fired {
-            Fired::New(Firing { reason, run, .. }) => {
-                metrics::counter!("countersign_firings_total", "outcome" => reason.outcome().as_str()).increment(1);
-                if run.is_some() {
-                    self.0.run_due.notify_waiters();
-                }
-            }
-            Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation => {}
-        }
     }
 
     async fn live(&self, org: &OrgId, automation: &AutomationId) -> Result<Automation, Error> {
@@ -392,6 +384,13 @@ impl Engine {
             AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
             AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
         }
+    }
+}
+
+/// Counts what a firing came to.
+pub(crate) fn count(fired: &Fired) {
+    if let Fired::New(Firing { reason, .. }) = fired {
+        metrics::counter!("countersign_firings_total", "outcome" => reason.outcome().as_str()).increment(1);
     }
 }
 

@@ -113,8 +113,8 @@ impl Engine {
             rendered.needs.extend(lacking);
             return rendered;
         }
-        let schema = self.params_schema(org, step).await;
-        match step.params.render(renderer, &context, schema.as_ref()).await {
+        let action = self.action_of(org, step).await;
+        match step.params.render(renderer, &context, action.as_ref().map(|action| &action.params_schema)).await {
             Ok(params) => Rendered { params: Some(params), ..rendered },
             Err(error) => rendered.failed(error, &reads, sight),
         }

@@ -1,5 +1,6 @@
 //! The engine: what its parts share.
 
+use crate::due::Due;
 use crate::error::Error;
 use crate::program::Program;
 use crate::queues::Queues;
@@ -55,8 +56,7 @@ pub(crate) struct Inner {
     programs: Mutex<HashMap<Digest, Arc<Program>>>,
     /// The queue of each automation whose queue is measured.
     pub(crate) queues: Queues,
-    /// A run may be due.
-    pub(crate) run_due: Notify,
+    pub(crate) due: Due,
     /// A schedule may be due earlier than it was.
     pub(crate) schedule_changed: Notify,
 }
@@ -64,11 +64,11 @@ pub(crate) struct Inner {
 impl Engine {
     pub fn new(ports: Ports, settings: Settings) -> Self {
         Self(Arc::new(Inner {
+            due: Due::of(&settings.queues),
             ports,
             settings,
             programs: Mutex::default(),
             queues: Queues::default(),
-            run_due: Notify::new(),
             schedule_changed: Notify::new(),
         }))
     }

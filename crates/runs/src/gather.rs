@@ -1,7 +1,7 @@
 //! Triggers whose events start one run together: the last of a burst, or a batch. What is gathered is in the store; the clock fires it once it
 //! is due.
 
-use crate::dispatch::Lineage;
+use crate::dispatch::{self, Lineage};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::listener::told;
@@ -103,7 +103,8 @@ impl Engine {
         firing.id = gathering.firing.clone();
         let fired = self.ledger().fire_gathered(FiredGathering { gathering, firing: Some(Box::new(firing)), others }).await?;
         if let Some(fired) = &fired {
-            self.count(fired);
+            dispatch::count(fired);
+            self.0.due.tell_all();
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod calling;
 mod clock;
 mod dispatch;
 mod dry_run;
+mod due;
 mod engine;
 mod error;
 mod gather;

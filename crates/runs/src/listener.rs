@@ -186,6 +186,7 @@ impl Engine {
                 false => self.ledger().list_events_after(org, after, EVENTS_AT_ONCE).await?,
             };
             let is_idle = events.is_empty();
+            let has_all = events.len() < EVENTS_AT_ONCE as usize;
             self.follow_changes(org, triggers).await?;
             if stop.is_cancelled() && has_left_some {
                 return Ok(());
@@ -194,10 +195,10 @@ impl Engine {
             if self.ledger().is_shared() && (!is_idle || has_left_some) {
                 if !self.holds(org, hold).await? {
                     // There may be runs to work on all the same.
-                    self.0.run_due.notify_waiters();
+                    self.0.due.tell_all();
                     has_left_some |= !is_idle;
                     after = events.last().map_or(after, |event| event.seq);
-                    self.wait_for_more(org, after, is_idle, stop).await;
+                    self.wait_for_more(org, after, has_all, stop).await;
                     continue;
                 }
                 if has_left_some {
@@ -250,13 +251,13 @@ impl Engine {
             if stop.is_cancelled() {
                 return Ok(());
             }
-            self.wait_for_more(org, after, is_idle, stop).await;
+            self.wait_for_more(org, after, has_all, stop).await;
         }
     }
 
-    /// Waits for an event after the last one, if there was none to read.
-    async fn wait_for_more(&self, org: &OrgId, after: i64, is_idle: bool, stop: &CancellationToken) {
-        if is_idle {
+    /// Waits for an event after the last one, if all were read.
+    async fn wait_for_more(&self, org: &OrgId, after: i64, has_all: bool, stop: &CancellationToken) {
+        if has_all {
             tokio::select! {
                 () = self.ledger().wait_for_event(org, after) => {}
                 () = stop.cancelled() => {}
@@ -314,9 +315,9 @@ impl Engine {
     /// Returns whether something was fired or woken.
     async fn handle(&self, org: &OrgId, hold: &mut Hold, triggers: &mut Triggers, event: &Event) -> Result<bool, Error> {
         let mut has_fired = self.wake_waiting(org, event).await?;
-        if event.name == "automation.run.started" {
+        if event.name == "automation.run.started" && self.ledger().is_shared() {
             // Perhaps on another server.
-            self.0.run_due.notify_waiters();
+            self.0.due.tell_all();
         }
         if event.name == TRIGGER_DISABLED {
             // A breaker is no person: the rules got no new version by it.
@@ -358,7 +359,7 @@ impl Engine {
         };
         let is_woken = self.ledger().wake_run(org, &invocation).await?;
         if is_woken {
-            self.0.run_due.notify_waiters();
+            self.0.due.tell_all();
         }
         Ok(is_woken)
     }

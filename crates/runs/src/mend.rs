@@ -15,7 +15,7 @@ impl Engine {
         let promoted = self.ledger().promote_stuck_runs().await?;
         count("queue_moved", promoted);
         if woken + promoted > 0 {
-            self.0.run_due.notify_waiters();
+            self.0.due.tell_all();
         }
         for trigger in self.ledger().list_stray_schedules(STRAY_AT_ONCE).await? {
             // The others are not to wait for one that cannot be handled.

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
 use crate::walk::Walk;
-use countersign_core::action::Class;
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
 use countersign_core::{Invocation, OrgId, RunId};
 use serde_json::Value;
@@ -42,10 +41,9 @@ impl Walk {
         if ports.prices.is_none() {
             return entry;
         }
-        let action = ports.pipeline.catalogue().find_listed(&self.run.org, &step.definition.action).await;
         // After a crash a call with an intent is found again by its key. A read is made again, and paid again: what the worker that is gone
         // had reserved for it counts as spent.
-        let is_found_again = action.is_some_and(|action| action.tier.class() != Class::Read);
-        if is_found_again { entry } else { format!("{entry}:{}", self.run.recoveries) }
+        let is_read = self.engine.is_read(&self.run.org, step).await;
+        if is_read { format!("{entry}:{}", self.run.recoveries) } else { entry }
     }
 }

@@ -7,6 +7,7 @@ use crate::program::StepProgram;
 use crate::walk::{TIMED_OUT, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
+use countersign_core::action::Class;
 use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::automation::TriggerType;
 use countersign_core::call::Label;
@@ -14,10 +15,11 @@ use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
+use countersign_core::{Action, ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
 use pipeline::{Made, Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The code of a step whose next attempt would come after its run has to have ended.
@@ -53,10 +55,13 @@ struct End {
 }
 
 impl Engine {
-    /// The schema of the action's params as it is now; which leaves are texts depends on it.
-    pub(crate) async fn params_schema(&self, org: &OrgId, step: &StepProgram) -> Option<Value> {
-        let action = self.0.ports.pipeline.catalogue().find_listed(org, &step.definition.action).await?;
-        Some(action.params_schema.clone())
+    /// The action as it is now; which leaves of the params are texts depends on its schema.
+    pub(crate) async fn action_of(&self, org: &OrgId, step: &StepProgram) -> Option<Arc<Action>> {
+        self.0.ports.pipeline.catalogue().find_listed(org, &step.definition.action).await
+    }
+
+    pub(crate) async fn is_read(&self, org: &OrgId, step: &StepProgram) -> bool {
+        self.action_of(org, step).await.is_some_and(|action| action.tier.class() == Class::Read)
     }
 }
 
@@ -81,8 +86,10 @@ impl Walk {
         };
         match self.keep_long_output(step, &end).await {
             Ok(artifact) => Ok(Stepped::Ended(self.record(step, started_at, end, artifact))),
-            // The call has ended, and is not made again: the same key finds its outcome.
-            Err(error) if error.is_passing() => Ok(Stepped::Waits(self.again(WaitingFor::Retry, SOON))),
+            // The call has ended, and is not made again.
+            Err(error) if error.is_passing() => {
+                Ok(Stepped::Waits(Waits { invocation: end.invocation, ..self.again(WaitingFor::Retry, SOON) }))
+            }
             Err(error) => {
                 let end = End::failed(end.invocation, "step_output_lost", format!("its output could not be kept: {error}"));
                 Ok(Stepped::Ended(self.record(step, started_at, end, None)))
@@ -118,8 +125,9 @@ impl Walk {
         {
             return Ok(None);
         }
-        let schema = self.engine.params_schema(&self.run.org, step).await;
-        step.params.render(renderer, &context, schema.as_ref()).await.map(Some)
+        let action = self.engine.action_of(&self.run.org, step).await;
+        let schema = action.as_ref().map(|action| &action.params_schema);
+        step.params.render(renderer, &context, schema).await.map(Some)
     }
 
     fn context(&self) -> Result<Context, RenderError> {
@@ -141,14 +149,17 @@ impl Walk {
     }
 
     async fn call(&self, step: &StepProgram, params: Value) -> Result<Result<End, Stepped>, Error> {
-        if self.run.recoveries > 0 {
-            if let Err(error) = self.take_over(step).await {
-                return self.wait_or_fail(step, error);
-            }
-            // Its key may have expired while nobody worked on the run.
-            if let Some(made) = self.engine.ledger().find_made(&self.run.org, &self.run.session, &self.key(step)).await? {
-                return self.judge(step, Outcome::Replayed(Box::new(made))).await;
-            }
+        if self.run.recoveries > 0
+            && let Err(error) = self.take_over(step).await
+        {
+            return self.wait_or_fail(step, error);
+        }
+        // Who worked on the run before may have made the call: with what an earlier step gave then, if that was not saved. Its key may have
+        // expired, too, while nobody worked on the run.
+        if self.lease.token > 1
+            && let Some(made) = self.engine.ledger().find_made(&self.run.org, &self.run.session, &self.key(step)).await?
+        {
+            return self.judge(step, Outcome::Replayed(Box::new(made))).await;
         }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();

@@ -1,16 +1,19 @@
-//! One run, from where it is to its end, or to where it waits. What it did is saved after each step; what a crash loses of that is found
-//! again, because a step is invoked under a key that names the run and the step: the pipeline answers the same key with the same outcome.
+//! One run, from where it is to its end, or to where it waits. What it did is saved along with what the next
+//! step writes. What a crash loses of that is read again, or found again, because a step is invoked under a key that names the run and the step:
+//! the pipeline answers the same key with the same outcome.
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::Program;
 use crate::step::{Stepped, Waits};
+use automation::definition::Concurrency;
 use countersign_core::automation::Automation;
 use countersign_core::invocation::Failure;
 use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{ArtifactId, InvocationId, Principal, PrincipalId, Status, Timestamp, ports};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,10 +78,14 @@ pub(crate) struct Walk {
     steps: Vec<StepRecord>,
     /// Steps that have ended since the run was saved last.
     unsaved: Vec<StepRecord>,
+    saving: Mutex<Option<Saving>>,
     began: Instant,
     /// What it had worked before, and what it is to wait before it is tried again.
     worked_before_ms: u64,
 }
+
+/// Answers whether the lease was held when the run was saved.
+type Saving = countersign_core::Future<'static, Result<bool, ports::Error>>;
 
 impl Engine {
     /// Works on a run until it has ended, waits, or is somebody else's.
@@ -113,7 +120,8 @@ impl Engine {
         let automation = found.ok_or_else(|| Error::UnknownAutomation { automation: run.automation.clone() })?;
         let principal = self.acting(&run).await?;
         let program = self.program(&lease.org, run.definition).await;
-        let steps = self.ledger().list_steps(&lease.org, &lease.run).await?;
+        let has_steps = run.phase != Phase::Plan || run.step > 0;
+        let steps = if has_steps { self.ledger().list_steps(&lease.org, &lease.run).await? } else { Vec::new() };
         run.started_at.get_or_insert_with(|| self.now());
         let (principal, program) = match (principal, program) {
             (Some(principal), Ok(program)) => (principal, program),
@@ -138,6 +146,7 @@ impl Engine {
             lease,
             signals,
             unsaved: Vec::new(),
+            saving: Mutex::default(),
             began: Instant::now(),
             steps: Vec::new(),
         };
@@ -222,6 +231,7 @@ impl Walk {
             match stepped {
                 Stepped::Ended(record) => {
                     let failure = record.failure.clone();
+                    let is_skipped = record.status == StepStatus::Skipped;
                     self.run.invocation = None;
                     self.run.waiting_for = None;
                     self.run.attempts = 0;
@@ -235,7 +245,14 @@ impl Walk {
                         return self.end().await;
                     }
                     // The last step is saved together with the end.
-                    if program.steps(self.run.phase).len() > self.run.step as usize && !self.save(Then::GoOn).await? {
+                    let Some(next) = program.steps(self.run.phase).get(self.run.step as usize) else { continue };
+                    // Before a read it is enough that nothing of it is kept before what led to it. Before an effect, the lease has to be held.
+                    let is_held = match self.engine.is_read(&self.run.org, next).await {
+                        true if is_skipped => true,
+                        true => self.save_along().await?,
+                        false => self.save(Then::GoOn).await?,
+                    };
+                    if !is_held {
                         return Ok(());
                     }
                 }
@@ -351,7 +368,9 @@ impl Walk {
         if self.save(Then::End).await? {
             metrics::counter!("countersign_runs_total", "status" => status.as_str(), "trigger" => trigger.as_str()).increment(1);
             // The next run of the same automation may go on.
-            self.engine.0.run_due.notify_waiters();
+            if self.program.definition.execution.concurrency == Concurrency::Queue {
+                self.engine.0.due.tell_all();
+            }
         }
         Ok(())
     }
@@ -376,18 +395,49 @@ impl Walk {
 
     /// Returns false if the lease is lost: then somebody else works on the run, and knows what this walk knows.
     async fn save(&mut self, then: Then) -> Result<bool, Error> {
+        if !self.is_saved().await? {
+            return Ok(false);
+        }
+        let saved = self.take_unsaved(then);
+        let is_held = self.engine.ledger().save_run(saved).await?;
+        Ok(self.note_lease(is_held))
+    }
+
+    /// Saves the run while its next step is on its way, which is a read: nothing that it writes is kept before. Returns false if the lease was
+    /// lost when the run was saved before.
+    async fn save_along(&mut self) -> Result<bool, Error> {
+        if !self.is_saved().await? {
+            return Ok(false);
+        }
+        let saved = self.take_unsaved(Then::GoOn);
+        *self.saving.get_mut() = Some(self.engine.ledger().save_run_along(saved));
+        Ok(true)
+    }
+
+    /// Waits until the run is saved that was on its way. Returns false if the lease is lost.
+    async fn is_saved(&mut self) -> Result<bool, Error> {
+        let is_held = match self.saving.get_mut().take() {
+            Some(saving) => saving.await?,
+            None => true,
+        };
+        Ok(self.note_lease(is_held))
+    }
+
+    fn take_unsaved(&mut self, then: Then) -> SavedRun {
         self.run.worked_ms = self.worked_ms();
         if then == Then::GoOn {
             self.run.status = RunStatus::Running;
         }
         let steps = std::mem::take(&mut self.unsaved);
-        let saved = SavedRun { lease: self.lease.clone(), run: Box::new(self.run.clone()), steps, then };
-        let is_held = self.engine.ledger().save_run(saved).await?;
+        SavedRun { lease: self.lease.clone(), run: Box::new(self.run.clone()), steps, then }
+    }
+
+    fn note_lease(&self, is_held: bool) -> bool {
         if !is_held {
             metrics::counter!("countersign_runs_discarded_total").increment(1);
             tracing::warn!(run = %self.run.id, "its lease is lost: what was done since it was saved is found again by its keys");
         }
-        Ok(is_held)
+        is_held
     }
 
     /// Something is away, or has to be waited for.

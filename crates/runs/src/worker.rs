@@ -66,11 +66,11 @@ impl Engine {
     async fn work_on(self, queue: Queue, held: Held, stop: CancellationToken) {
         let room = Arc::new(Semaphore::new(queue.workers));
         let mut tasks = JoinSet::new();
-        let names = [queue.name];
+        let names = [queue.name.clone()];
         while !stop.is_cancelled() {
             while tasks.try_join_next().is_some() {}
             // Asked for before the look, so that a sign in between is not missed.
-            let due = self.0.run_due.notified();
+            let Some(due) = self.0.due.hear(&queue.name) else { return };
             let free = room.available_permits().min(CLAIM_MAX);
             // The leases end so long after they were asked for, not after they were heard of.
             let asked_at = Instant::now();
@@ -88,7 +88,8 @@ impl Engine {
                 let signals = Signals::new(stop.clone());
                 held.add(lease.clone(), signals.clone(), asked_at);
                 let (engine, run) = (self.clone(), lease.run.clone());
-                let working = Working { held: held.clone(), lease: lease.clone(), engine: self.clone(), _permit: permit };
+                let (lease_of, queue) = (lease.clone(), queue.name.clone());
+                let working = Working { held: held.clone(), lease: lease_of, engine: self.clone(), queue, permit: Some(permit) };
                 let task = tasks.spawn(async move {
                     let _working = working;
                     engine.walk_run(lease, signals).await;
@@ -145,7 +146,7 @@ impl Engine {
                 Ok(freed) => {
                     metrics::counter!("countersign_runs_freed_total").increment(freed);
                     tracing::info!(freed, "runs of workers that are gone are taken up again");
-                    self.0.run_due.notify_waiters();
+                    self.0.due.tell_all();
                 }
                 Err(error) => tracing::debug!(%error, "runs of workers that are gone are looked for again"),
             }
@@ -164,13 +165,15 @@ struct Working {
     held: Held,
     lease: Lease,
     engine: Engine,
-    _permit: OwnedSemaphorePermit,
+    queue: String,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
         self.held.remove(&self.lease);
-        self.engine.0.run_due.notify_waiters();
+        drop(self.permit.take());
+        self.engine.0.due.tell(&self.queue);
     }
 }
 

@@ -1,11 +1,12 @@
 //! One interface over two engines: both use the same SQL text, the same value types, and one writer with group commit.
 //! Every write is queued to the one writer. The writer runs all queued writes, each in its own savepoint, and commits once.
-//! There is no timer: a lone write commits at once, and under load the batches grow by themselves.
+//! There is no timer for a write that somebody waits for: a lone one commits at once, and under load the batches grow by themselves.
 
 mod lease;
 mod news;
 mod postgres;
 mod pulse;
+mod queue;
 mod remembered;
 mod sqlite;
 
@@ -153,6 +154,22 @@ impl Db {
         self.queue(None, body).await
     }
 
+    /// Like `write`, for a write that may wait until another one is committed, which takes a few milliseconds at most. It is queued when this
+    /// returns: no write that is queued later is committed before it.
+    pub(crate) fn write_along<T, F>(&self, org: OrgId, body: F) -> Future<'static, Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let write = Box::new(Queued { org: Some(org), body: Some(body), outcome: None, caller });
+        match self {
+            Self::Sqlite(sqlite) => sqlite.entrance().leave(write),
+            Self::Postgres(postgres) => postgres.entrance().leave(write),
+        }
+        Box::pin(async move { answer.await.map_err(|_| writer_stopped())? })
+    }
+
     async fn queue<T, F>(&self, org: Option<OrgId>, body: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -161,10 +178,10 @@ impl Db {
         let (caller, answer) = oneshot::channel();
         let write = Box::new(Queued { org, body: Some(body), outcome: None, caller });
         match self {
-            Self::Sqlite(sqlite) => sqlite.submit(write).await?,
-            Self::Postgres(postgres) => postgres.submit(write).await?,
+            Self::Sqlite(sqlite) => sqlite.entrance().submit(write).await?,
+            Self::Postgres(postgres) => postgres.entrance().submit(write).await?,
         }
-        answer.await.map_err(|_| Error::CommitUnknown { message: "the writer stopped".into() })?
+        answer.await.map_err(|_| writer_stopped())?
     }
 
     /// Runs one query on a connection of its own. It sees the last committed state.
@@ -484,6 +501,10 @@ fn told(committed: &Result<(), Error>, writes: usize) -> Result<(), Error> {
         Err(Error::Corrupt { message }) if writes > 1 => Err(Error::Unavailable { message: message.clone() }),
         committed => committed.clone(),
     }
+}
+
+fn writer_stopped() -> Error {
+    Error::CommitUnknown { message: "the writer stopped".into() }
 }
 
 fn by_a_bug() -> Error {

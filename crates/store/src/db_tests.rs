@@ -350,3 +350,30 @@ async fn a_write_of_an_org_that_the_running_batch_has_not_locked_waits_for_the_n
     let (open, (same, other, last, ())) = tokio::join!(open, later);
     assert_eq!((open, same, other, last), (Ok(BEGUN), Ok(BEGUN + 1), Ok(BEGUN), Ok(BEGUN + 2)));
 }
+
+async fn taken_along(store: Opened) {
+    let org = org(&store).await;
+    for round in 0..20 {
+        let first = store.db.write_along(org.clone(), writing(org.clone(), 3 * round, End::Well));
+        let second = store.db.write_along(org.clone(), writing(org.clone(), 3 * round + 1, End::Well));
+        let own = store.db.write(org.clone(), writing(org.clone(), 3 * round + 2, End::Well)).await.unwrap();
+        let first = first.now_or_never().unwrap().unwrap();
+        assert_eq!([first, second.await.unwrap()], [own - 2, own - 1], "those that were left come before it, in their order");
+    }
+    // Nobody writes anything else.
+    let alone = store.db.write_along(org.clone(), writing(org.clone(), 100, End::Well));
+    assert_eq!(alone.await, Ok(BEGUN + 60));
+    let refused = store.db.write_along(org.clone(), writing(org.clone(), 101, End::AgainstARule));
+    assert!(store.db.write(org.clone(), writing(org.clone(), 102, End::Well)).await.is_ok());
+    assert!(matches!(refused.await, Err(Error::Corrupt { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sqlite_a_write_that_may_wait_is_committed_with_the_next_and_before_it() {
+    taken_along(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_write_that_may_wait_is_committed_with_the_next_and_before_it() {
+    taken_along(postgres().await).await;
+}

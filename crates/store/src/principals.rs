@@ -4,9 +4,8 @@ use crate::db::{Columns, Row, all, only, vals};
 use crate::rules::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
-use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::ports::principals::{LinkMaker, NewLink};
-use countersign_core::ports::{Automations as _, Principals, Sessions as _};
+use countersign_core::ports::{Principals, Sessions as _};
 use countersign_core::principal::{Device, Permission, Role, Standing};
 use countersign_core::{AutomationId, Band, Future, OrgId, Principal, PrincipalId, SessionId, TokenId, UserId};
 use receipt::body::IdentityChange;
@@ -148,15 +147,23 @@ impl Store {
     /// An automation as it acts for this person, or else for whoever saved its present version: unless it is archived, and no longer than they
     /// may act themselves.
     async fn find_acting(&self, org: &OrgId, id: &AutomationId, person: Option<UserId>) -> Result<Option<Principal>, Error> {
-        let saved = self.find_automation(org, id).await?.filter(|saved| saved.status != AutomationStatus::Archived);
-        let Some(Automation { name, creator, .. }) = saved else { return Ok(None) };
-        let owner = person.unwrap_or(creator);
-        let user = self.find_user(org, &owner).await?;
-        let may_act = user.is_some_and(|user| user.disabled_at.is_none() && user.role.may(Permission::Invoke));
+        let sql = "SELECT name, creator_id FROM automations WHERE org_id = $1 AND id = $2 AND status <> 'archived'";
+        let read = |row| {
+            let mut columns = Columns::of(row);
+            Ok((columns.text()?, columns.id()?))
+        };
+        let params = vals![org.as_str(), id.as_str()];
+        let saved = self.db.read_remembered(org, sql, &params, |rows| only::<(String, UserId)>(rows, read)).await?;
+        let Some((name, creator)) = &*saved else { return Ok(None) };
+        let owner = person.unwrap_or_else(|| creator.clone());
+        let sql = "SELECT role FROM users WHERE org_id = $1 AND id = $2 AND disabled_at IS NULL";
+        let read = |row| Columns::of(row).parsed(Role::parse);
+        let role = self.db.read_remembered(org, sql, &vals![org.as_str(), owner.as_str()], |rows| only(rows, read)).await?;
+        let may_act = role.is_some_and(|role| role.may(Permission::Invoke));
         Ok(may_act.then(|| Principal {
             org: org.clone(),
             id: PrincipalId::Automation(id.clone()),
-            name,
+            name: name.clone(),
             role: None,
             owner: Some(owner),
             session: None,

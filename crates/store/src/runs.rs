@@ -178,6 +178,11 @@ impl Runs for Store {
         Box::pin(self.db.write(saved.lease.org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, saved).await })))
     }
 
+    fn save_run_along(&self, saved: SavedRun) -> Future<'static, Result<bool, Error>> {
+        let store = self.clone();
+        self.db.write_along(saved.lease.org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, saved).await }))
+    }
+
     fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>> {
         Box::pin(self.db.write(reserve.lease.org.clone(), move |tx| Box::pin(async move { reserve_in(tx, reserve).await })))
     }

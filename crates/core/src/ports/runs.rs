@@ -38,6 +38,9 @@ pub trait Runs: Send + Sync {
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
     /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
     fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>>;
+    /// The same, not at once but with the next write of anybody, or after some milliseconds. It is queued when this returns: no write of this
+    /// server that is queued later is kept before it.
+    fn save_run_along(&self, saved: SavedRun) -> Future<'static, Result<bool, Error>>;
     /// Reserves what a call of the run may cost, before it is made. The same key is reserved once.
     fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>>;
     /// Says what a reserved call did cost. What was settled stays.

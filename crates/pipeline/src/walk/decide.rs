@@ -7,13 +7,14 @@ use crate::walk::gate::Gated;
 use crate::walk::grant::Fitting;
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
-use countersign_core::action::Profile;
+use countersign_core::action::{Class, Profile};
 use countersign_core::decision::{Drift, Reason};
 use countersign_core::invocation::{Failure, Intention};
+use countersign_core::limits::LOW_TIMEOUT_MS;
 use countersign_core::observe::Observed;
 use countersign_core::session::SelfApproval;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Amount, Decision, Digest, GrantId, Mode, Tier};
+use countersign_core::{Amount, Decision, Digest, GrantId, Mode, PrincipalId, Tier};
 
 /// What the policy decided.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
@@ -82,6 +83,17 @@ impl Decided {
         };
         Self::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
     }
+}
+
+/// A run keeps what it has read, and reads again what it lost in a crash. So the key of a quick read promises nothing, and it needs no intent.
+fn without_needless_key(mut gated: Gated) -> Gated {
+    let resolved = &gated.validated.resolved;
+    let is_of_run = matches!(resolved.admitted.request.principal.id, PrincipalId::Automation(_));
+    let is_quick = resolved.action().timeout_ms <= LOW_TIMEOUT_MS;
+    if is_of_run && is_quick && resolved.tier().class() == Class::Read {
+        gated.validated.idempotency_key = None;
+    }
+    gated
 }
 
 impl Cleared {
@@ -198,7 +210,9 @@ impl Walk {
                     Some(_) | None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice, observed })),
                 },
             },
-            (Mode::Allow, Intention::Effect | Intention::Revert, _) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
+            (Mode::Allow, Intention::Effect | Intention::Revert, _) => {
+                Decided::Cleared(Cleared::by_policy(without_needless_key(gated), decision, policy_slice))
+            }
         })
     }
 

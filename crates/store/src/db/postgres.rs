@@ -10,6 +10,7 @@ pub(super) use writer::Writer;
 use super::lease::Lease;
 use super::news::News;
 use super::pulse::Pulse;
+use super::queue::{Entrance, Queue, queue};
 use super::remembered::Remembered;
 use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
@@ -25,7 +26,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use time::{DATABASE_TIME, Time};
-use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
 /// Writes taken into one commit; further ones wait for the next. It is higher than on SQLite, because round trips cost more than rows.
@@ -52,7 +52,7 @@ impl Default for Patience {
 pub(crate) struct Postgres {
     patience: Patience,
     pool: Pool,
-    writer: mpsc::Sender<Box<dyn Write>>,
+    entrance: Entrance,
     time: Arc<Time>,
     presence: Presence,
     pulse: Arc<Pulse>,
@@ -83,7 +83,7 @@ impl Postgres {
         let pool = pool_of(&config, READERS_MAX)?;
         let leasing = pool_of(&config, 1)?;
         let time = Arc::new(Time::new(time));
-        let (writer, queue) = mpsc::channel(QUEUE_MAX);
+        let (entrance, queue) = queue();
         let presence = Presence::default();
         let heard = Arc::new(Heard::new());
         let pulse = Arc::new(Pulse::default());
@@ -99,7 +99,7 @@ impl Postgres {
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&heard)));
-        let opened = Self { patience, pool, writer, time, presence, pulse, heard, lease, leasing };
+        let opened = Self { patience, pool, entrance, time, presence, pulse, heard, lease, leasing };
         // From here on `clock` tells the database's time.
         opened.now().await?;
         Ok(opened)
@@ -109,8 +109,8 @@ impl Postgres {
         Arc::clone(&self.time) as Arc<dyn Clock>
     }
 
-    pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
-        self.writer.send(write).await.map_err(|_| Error::Unavailable { message: "the writer stopped".into() })
+    pub(super) const fn entrance(&self) -> &Entrance {
+        &self.entrance
     }
 
     pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -277,7 +277,7 @@ struct Life {
 
 impl Life {
     /// Starts the writer on a thread of its own, together with its connection: a round trip then wakes no other thread.
-    fn start(self, queue: mpsc::Receiver<Box<dyn Write>>, sealing: Sealing) -> Result<(), Error> {
+    fn start(self, queue: Queue, sealing: Sealing) -> Result<(), Error> {
         let unable = |error: std::io::Error| Error::Unavailable { message: format!("the writer thread could not start: {error}") };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
         let live = move || runtime.block_on(self.write_all(queue, sealing));
@@ -285,19 +285,18 @@ impl Life {
     }
 
     /// Waits for a write, runs it and all writes queued meanwhile, commits once, and answers all of them.
-    async fn write_all(self, queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
-        let mut queue = Queue { writes: queue, next: None };
+    async fn write_all(self, mut queue: Queue, mut sealing: Sealing) {
         let mut kept = None;
         while let Some(first) = queue.wait().await {
             let mut batch = vec![first];
             let committed = match self.take(kept.take()).await {
                 // There is no connection. The writes queued meanwhile would wait just as long for the same error, so they get it now.
                 Err(error) => {
-                    queue.fill(&mut batch, QUEUE_MAX);
+                    fill(&mut batch, &mut queue, QUEUE_MAX);
                     Err(error)
                 }
                 Ok(client) => {
-                    queue.fill(&mut batch, BATCH_MAX);
+                    fill(&mut batch, &mut queue, BATCH_MAX);
                     let orgs = batch.iter().filter_map(|write| write.org()).cloned().collect();
                     let writer = Writer::new(client, self.patience, orgs);
                     let mut tx = Tx::new(Connection::Postgres(writer), sealing, Arc::clone(&self.lease));
@@ -373,8 +372,10 @@ impl Life {
                 (Err(_), Savepoint::Set) => writer(tx)?.say("ROLLBACK TO one; RELEASE one").await?,
             }
             next += 1;
+            // It may not take a write of another org, because locking that org now would break the lock order.
+            let writer = writer(tx)?;
             if batch.len() < BATCH_MAX
-                && let Some(write) = queue.next_of(writer(tx)?)
+                && let Some(write) = queue.take_if(|write| write.org().is_none_or(|org| writer.has_locked(org)))
             {
                 batch.push(write);
             }
@@ -383,37 +384,12 @@ impl Life {
     }
 }
 
-/// Writes that wait for a batch.
-struct Queue {
-    writes: mpsc::Receiver<Box<dyn Write>>,
-    /// A write already taken from `writes` whose org the running batch has not locked. The next batch starts with it.
-    next: Option<Box<dyn Write>>,
-}
-
-impl Queue {
-    async fn wait(&mut self) -> Option<Box<dyn Write>> {
-        match self.next.take() {
-            Some(write) => Some(write),
-            None => self.writes.recv().await,
-        }
-    }
-
-    /// Adds the writes that are queued now.
-    fn fill(&mut self, batch: &mut Vec<Box<dyn Write>>, max: usize) {
-        while batch.len() < max
-            && let Ok(write) = self.writes.try_recv()
-        {
-            batch.push(write);
-        }
-    }
-
-    /// The next write, if the running batch may take it too. It may not take a write of another org, because locking that org now would
-    /// break the lock order.
-    fn next_of(&mut self, writer: &Writer) -> Option<Box<dyn Write>> {
-        if self.next.is_none() {
-            self.next = self.writes.try_recv().ok();
-        }
-        self.next.take_if(|write| write.org().is_none_or(|org| writer.has_locked(org)))
+/// Adds the writes that are queued now.
+fn fill(batch: &mut Vec<Box<dyn Write>>, queue: &mut Queue, max: usize) {
+    while batch.len() < max
+        && let Some(write) = queue.take_if(|_| true)
+    {
+        batch.push(write);
     }
 }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
+    "automations",
     "breakers",
     "canaries",
     "channels",

@@ -3,8 +3,9 @@
 use super::lease::Lease;
 use super::news::News;
 use super::pulse::Pulse;
+use super::queue::{Entrance, Queue, queue};
 use super::remembered::{Remembered, Trust};
-use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
+use super::{Connection, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use bell::Bell;
@@ -14,7 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tokio::sync::mpsc;
 
 /// Writes taken into one commit. A larger batch would hardly make each write cheaper, and too many callers would wait for the same
 /// commit: with this size, one half of the callers works on its calls while the other half is written.
@@ -22,7 +22,7 @@ const BATCH_MAX: usize = 32;
 
 pub(crate) struct Sqlite {
     path: PathBuf,
-    writer: mpsc::Sender<Box<dyn Write>>,
+    entrance: Entrance,
     /// Idle readers; a reader is opened when none is idle, and returned after use.
     readers: Mutex<Vec<rusqlite::Connection>>,
     clock: Arc<dyn Clock>,
@@ -36,7 +36,7 @@ impl Sqlite {
     pub(crate) fn open(path: &Path, time: TimeSource, sealing: Sealing, lease: Arc<Lease>) -> Result<Self, Error> {
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = time;
         let connection = connect(path)?;
-        let (writer, queue) = mpsc::channel(QUEUE_MAX);
+        let (entrance, queue) = queue();
         let tx = Tx::new(Connection::Sqlite(connection), sealing, Arc::clone(&lease));
         // One process owns the file, so every change goes through this process.
         let remembered = Arc::new(Remembered::new(Trust::Informed));
@@ -53,11 +53,11 @@ impl Sqlite {
             .name("sqlite-writer".into())
             .spawn(move || life.write_all(tx, queue))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse, news, lease })
+        Ok(Self { path: path.to_owned(), entrance, readers: Mutex::new(Vec::new()), clock, remembered, pulse, news, lease })
     }
 
-    pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
-        self.writer.send(write).await.map_err(|_| Error::Unavailable { message: "the writer stopped".into() })
+    pub(super) const fn entrance(&self) -> &Entrance {
+        &self.entrance
     }
 
     /// Reads on the calling thread: a point read takes microseconds, less than handing it to another thread.
@@ -169,8 +169,8 @@ struct Life {
 
 impl Life {
     /// Waits for a write, runs it and all writes queued meanwhile, commits once, and answers all of them.
-    fn write_all(self, mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>) {
-        while let Some(first) = queue.blocking_recv() {
+    fn write_all(self, mut tx: Tx, mut queue: Queue) {
+        while let Some(first) = queue.wait_blocking() {
             let mut batch = Vec::new();
             tx.now = self.clock.now();
             let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
@@ -193,12 +193,7 @@ impl Life {
     }
 }
 
-fn commit_batch(
-    tx: &mut Tx,
-    first: Box<dyn Write>,
-    queue: &mut mpsc::Receiver<Box<dyn Write>>,
-    batch: &mut Vec<Box<dyn Write>>,
-) -> Result<(), Error> {
+fn commit_batch(tx: &mut Tx, first: Box<dyn Write>, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
     // Once in the batch, this write is answered like all others, even if the batch fails.
     batch.push(first);
     batch_word(tx, "BEGIN IMMEDIATE")?;
@@ -216,7 +211,7 @@ fn commit_batch(
 
 /// Runs the queued writes and then their deferred statements, until no write is left. A write that arrives while entries are being signed
 /// still joins the same commit.
-fn run_all(tx: &mut Tx, queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
+fn run_all(tx: &mut Tx, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
     let mut next = 0;
     while next < batch.len() {
         while let Some(write) = batch.get_mut(next) {
@@ -232,9 +227,9 @@ fn run_all(tx: &mut Tx, queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut 
     exec_all(tx, &heads)
 }
 
-fn take_next(queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut Vec<Box<dyn Write>>) {
+fn take_next(queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) {
     if batch.len() < BATCH_MAX
-        && let Ok(write) = queue.try_recv()
+        && let Some(write) = queue.take_if(|_| true)
     {
         batch.push(write);
     }

@@ -3,7 +3,7 @@
 use super::announce::announce;
 use super::leases::insert_lease;
 use super::{read_run, select_run};
-use crate::db::{Tx, count, only, to_json, vals};
+use crate::db::{Statement, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::FiringReason;
 use countersign_core::run::{Run, RunFailure, RunStatus};
@@ -25,6 +25,11 @@ pub(super) async fn end_in(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), 
 
 /// Writes a run that has not ended. A run that has ended is never changed.
 pub(super) async fn update_run(tx: &mut Tx, run: &Run) -> Result<bool, Error> {
+    let (sql, params) = update_of(run)?;
+    Ok(tx.exec(sql, &params).await? == 1)
+}
+
+pub(super) fn update_of(run: &Run) -> Result<Statement, Error> {
     let sql = "UPDATE runs SET status = $1, invocation_id = $2, body = $3, slot = CASE WHEN $4 = 1 THEN 0 ELSE slot END, ended_at = $5
                WHERE org_id = $6 AND id = $7 AND status IN ('pending', 'running', 'waiting')";
     let params = vals![
@@ -36,7 +41,7 @@ pub(super) async fn update_run(tx: &mut Tx, run: &Run) -> Result<bool, Error> {
         run.org.as_str(),
         run.id.as_str()
     ];
-    Ok(tx.exec(sql, &params).await? == 1)
+    Ok((sql, params.into()))
 }
 
 /// Lets the first run that waits behind another go on, if none does. Returns which.

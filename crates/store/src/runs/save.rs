@@ -1,7 +1,7 @@
 //! What a worker brings of its run: the steps it took, and whether it goes on, waits or has ended.
 
 use super::announce::{announce, discard};
-use super::end::{end_in, update_run};
+use super::end::{end_in, update_of, update_run};
 use super::leases::park_in;
 use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
@@ -43,13 +43,20 @@ pub(super) async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Resu
         }
         return Ok(false);
     }
-    insert_steps(tx, &lease.org, &lease.run, &steps).await?;
+    for step in &steps {
+        insert_step(tx, &lease.org, &lease.run, step)?;
+    }
     match then {
         Then::End => {
             run.ended_at = Some(now);
             end_in(store, tx, &run).await?;
         }
-        Then::GoOn | Then::Park { .. } => {
+        // Nobody but its worker writes it before the commit.
+        Then::GoOn => {
+            let (sql, params) = update_of(&run)?;
+            tx.later(sql, params);
+        }
+        Then::Park { .. } => {
             update_run(tx, &run).await?;
             if run.status == RunStatus::Waiting {
                 announce(store, tx, &run).await?;
@@ -59,13 +66,12 @@ pub(super) async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Resu
     Ok(true)
 }
 
-pub(super) async fn insert_steps(tx: &mut Tx, org: &OrgId, run: &RunId, steps: &[StepRecord]) -> Result<(), Error> {
-    for step in steps {
-        // A step that is written again, after its commit was uncertain, is the same step.
-        let sql = "INSERT INTO run_steps (org_id, run_id, phase, step, body) VALUES ($1, $2, $3, $4, $5)
-                   ON CONFLICT (org_id, run_id, phase, step) DO NOTHING";
-        tx.exec(sql, &vals![org.as_str(), run.as_str(), step.phase.as_str(), i64::from(step.index), to_json(step)?]).await?;
-    }
+pub(super) fn insert_step(tx: &mut Tx, org: &OrgId, run: &RunId, step: &StepRecord) -> Result<(), Error> {
+    // A step that is written again, after its commit was uncertain, is the same step.
+    let sql = "INSERT INTO run_steps (org_id, run_id, phase, step, body) VALUES ($1, $2, $3, $4, $5)
+               ON CONFLICT (org_id, run_id, phase, step) DO NOTHING";
+    let params = vals![org.as_str(), run.as_str(), step.phase.as_str(), i64::from(step.index), to_json(step)?];
+    tx.later(sql, params.into());
     Ok(())
 }
 

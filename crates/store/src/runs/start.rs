@@ -3,7 +3,7 @@
 use super::Slot;
 use super::announce::announce;
 use super::leases::insert_lease;
-use super::save::insert_steps;
+use super::save::insert_step;
 use super::texts::inputs_context;
 use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
@@ -101,7 +101,9 @@ pub(crate) async fn insert_run(
         sealed_inputs
     ];
     tx.exec(sql, &params).await?;
-    insert_steps(tx, org, &run.id, &start.copied).await?;
+    for step in &start.copied {
+        insert_step(tx, org, &run.id, step)?;
+    }
     if slot != Slot::WaitsBehind {
         insert_lease(tx, &run).await?;
     }

@@ -617,7 +617,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 128] = [
+const WRITES: [&str; 129] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -640,6 +640,7 @@ const WRITES: [&str; 128] = [
     "reserve_budget",
     "settle_budget",
     "save_run",
+    "save_run_along",
     "give_back",
     "wake_run",
     "cancel_run",
@@ -1062,6 +1063,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     store.settle_budget(org, &theirs.lease.run, "theirs", Amount::MAX).await.unwrap();
     for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {
         let saved = SavedRun { lease: lease.clone(), run: Box::new(run.clone()), steps: Vec::new(), then };
+        assert_eq!(store.save_run_along(saved.clone()).await, Ok(false));
         assert_eq!(store.save_run(saved).await, Ok(false));
     }
     store.give_back(lease).await.unwrap();
