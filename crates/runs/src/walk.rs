@@ -1,6 +1,6 @@
-//! One run, from where it is to its end, or to where it waits. What it did is saved along with what the next
-//! step writes. What a crash loses of that is read again, or found again, because a step is invoked under a key that names the run and the step:
-//! the pipeline answers the same key with the same outcome.
+//! One run, from where it is to its end, or to where it waits. What it did is saved before its next effect, or
+//! along with its next read. What a crash loses of that is read again, or found again: a step is invoked under a key that names the run and the
+//! step, and the pipeline answers the same key with the same outcome.
 
 use crate::engine::Engine;
 use crate::error::Error;

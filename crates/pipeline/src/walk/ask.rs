@@ -114,7 +114,7 @@ impl Walk {
     /// Asks for the effect. It takes only a cleared call.
     pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        // What reaches nothing can lead back to nothing. Of their own effects, only our sources have to be right.
+        // What reaches nothing can lead back to nothing. Only our own sources are trusted to declare all their effects.
         let reaches_nothing = subject.source.is_builtin() && subject.definition.action.effects.is_empty();
         let chain = if reaches_nothing { None } else { self.chain_of(invocation).await };
         let context = CallContext { failed_checks: failed.to_vec(), chain, ..subject.context_of_effect(self) };
