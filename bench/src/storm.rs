@@ -139,22 +139,16 @@ pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<Measured> {
         fired.push(fleet.fire().await?);
     }
     progress(&format!("{WORKERS} workers, one of them killed every {} s", KILL_EVERY.as_secs()));
-    let mut workers = VecDeque::new();
-    for number in 0..WORKERS {
-        let data = folder.join(format!("worker-{number}"));
-        std::fs::create_dir_all(&data)?;
-        std::fs::copy(folder.join("storm").join("master.key"), data.join("master.key"))?;
-        workers.push_back(fleet.start_worker(data).await?);
-    }
-    let storm = fleet.storm(&fired, &mut workers).await?;
-    progress(&format!("firing {ORPHANED} runs, while one worker is killed for good"));
-    let orphaned = fleet.orphan(&mut workers).await?;
+    let workers = fleet.start_workers(folder).await?;
+    let storm = fleet.storm(&fired, workers).await?;
+    progress(&format!("firing {ORPHANED} runs, of which one worker is killed for good"));
+    let orphaned = fleet.orphan(folder).await?;
     Ok(Measured { storm, orphaned })
 }
 
 impl Fleet {
     /// Kills one worker after the other, and replaces each, until every run has ended.
-    async fn storm(&mut self, fired: &[String], workers: &mut VecDeque<Worker>) -> Result<Storm> {
+    async fn storm(&mut self, fired: &[String], mut workers: VecDeque<Worker>) -> Result<Storm> {
         let (began, mut kill_at) = (Instant::now(), Instant::now() + KILL_EVERY);
         let (mut storm, mut settled) = (Storm::default(), HashSet::new());
         while self.has_unfinished().await? && began.elapsed() < PATIENCE {
@@ -175,17 +169,19 @@ impl Fleet {
         Ok(storm)
     }
 
-    /// Fires runs, kills one worker meanwhile, and leaves what it worked on to the others.
-    async fn orphan(&mut self, workers: &mut VecDeque<Worker>) -> Result<Storm> {
-        let (began, mut orphaned, mut settled) = (Instant::now(), Storm::default(), HashSet::new());
+    /// Fires runs before there is a worker, so that each has its hands full when one of them is killed; what it worked on is left to the others.
+    async fn orphan(&mut self, folder: &Path) -> Result<Storm> {
         let mut fired = Vec::with_capacity(ORPHANED);
-        for number in 0..ORPHANED {
+        for _ in 0..ORPHANED {
             fired.push(self.fire().await?);
-            if number == ORPHANED / 2 {
-                drop(workers.pop_front());
-                orphaned.kills += 1;
-            }
         }
+        let (began, mut orphaned, mut settled) = (Instant::now(), Storm::default(), HashSet::new());
+        let mut workers = self.start_workers(folder).await?;
+        while self.list("pending", PAGE).await?.len() == PAGE {
+            sleep(LOOK_EVERY).await;
+        }
+        drop(workers.pop_front());
+        orphaned.kills += 1;
         while self.has_unfinished().await? && began.elapsed() < PATIENCE {
             orphaned.doubted += self.settle_doubts(&mut settled).await?;
             sleep(LOOK_EVERY).await;
@@ -222,6 +218,17 @@ impl Fleet {
         let path = format!("automations/{}/run", self.automation);
         let fired = self.ask("POST", &path, &json!({ "inputs": {} })).await?;
         Ok(fired["run_id"].as_str().with_context(|| format!("no run was started: {fired}"))?.to_owned())
+    }
+
+    async fn start_workers(&self, folder: &Path) -> Result<VecDeque<Worker>> {
+        let mut workers = VecDeque::new();
+        for number in 0..WORKERS {
+            let data = folder.join(format!("worker-{number}"));
+            std::fs::create_dir_all(&data)?;
+            std::fs::copy(folder.join("storm").join("master.key"), data.join("master.key"))?;
+            workers.push_back(self.start_worker(data).await?);
+        }
+        Ok(workers)
     }
 
     async fn start_worker(&self, data: PathBuf) -> Result<Worker> {

@@ -263,3 +263,51 @@ test('a run is run again with other inputs', async () => {
   const made = await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: again } } }))
   expect([made.rerun_of, made.inputs]).toEqual([run, { greeting: 'Good evening' }])
 })
+
+test('a definition is edited as text, its schedule says when it fires, and several of its runs are run again', async () => {
+  const server = await start()
+  const triggers = [
+    { trigger_id: 'hourly', type: 'schedule', config: { cron: '0 * * * *', timezone: 'Africa/Kigali' } },
+    { trigger_id: 'hook', type: 'webhook' },
+  ]
+  const id = await saved(server, { ...NOTE, triggers, plan: NOTE.plan.slice(0, 1) })
+  const page = await visit(server, { path: `/automations/${id}/edit`, complains: /status of 422/ })
+  const schedule = page.getByRole('region', { name: 'Trigger hourly' })
+  await schedule.getByLabel(/^cron/).fill('30 9 * * 1-5')
+  await schedule.getByText('at 09:30 on weekdays').waitFor()
+  const next = schedule.getByRole('list', { name: 'The next firings' }).getByRole('listitem')
+  await next.filter({ hasText: '09:30' }).nth(2).waitFor()
+  expect(await next.count()).toBe(3)
+
+  await page.getByRole('button', { name: 'JSON', exact: true }).click()
+  const text = page.getByLabel('Definition')
+  const written = await text.inputValue()
+  expect(written).toContain('"cron": "30 9 * * 1-5"')
+  await text.fill(written.replace('"files.list"', '"files.lst"'))
+  await page
+    .getByText(/files\.lst/)
+    .first()
+    .waitFor()
+  await text.fill(written.replace('"Morning note"', '"Evening note"'))
+  await page.getByRole('button', { name: 'Diff', exact: true }).click()
+  await page.getByText('+  "name": "Evening note",').waitFor()
+  await page.getByRole('button', { name: 'Review & save…' }).click()
+  await page.getByRole('button', { name: 'Save as a new version' }).click()
+  await page.getByRole('heading', { name: 'Evening note' }).waitFor()
+  await page.getByText(new RegExp(`^curl .*/automations/${id}/fire`)).waitFor()
+
+  for (const _ of [1, 2]) {
+    const params = { path: { automation: id } }
+    const { run_id: run } = await body(server.owner.POST('/api/v1/automations/{automation}/run', { params, body: {} }))
+    await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: run ?? '' }, query: { wait: '10s' } } }))
+  }
+  await page.goto('/runs')
+  const chosen = page.getByLabel(/^Choose run_/)
+  await chosen.nth(1).waitFor()
+  for (const at of [0, 1]) await chosen.nth(at).check()
+  await page.getByRole('button', { name: 'Run 2 again…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Run them' }).click()
+  await page.getByText(/^\d runs? started\./).waitFor()
+  const runs = (await body(server.owner.GET('/api/v1/runs'))).items
+  expect(runs.filter(run => run.rerun_of).length).toBeGreaterThan(0)
+})

@@ -1,9 +1,11 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { body } from '@/api/client'
 import { wrong } from './axe'
 import { places } from './places'
 import { type Seeded, seeded } from './seed'
 import { start } from './server'
+import { upstream } from './upstream'
 import { approvable, card, rows, settled, visit } from './visit'
 
 const WIDTHS = [1280, 390]
@@ -133,14 +135,57 @@ test('every dialog is accessible, on a screen and on a phone', { timeout: 120_00
   expect((await Promise.all(WIDTHS.map(width => opened(here, width)))).flat()).toEqual([])
 })
 
+test('a call in doubt, a kill switch that is on and a space that only observes are accessible', { timeout: 120_000 }, async () => {
+  const forge = await upstream()
+  const server = await start({ settings: forge.settings })
+  const { owner } = server
+  await forge.addTo(server)
+  const agent = await server.agent('Merge the release')
+  // It is answered with an error: what became of it is not known.
+  await agent.call('forge.merge', { branch: 'unheard' }).catch(() => {})
+  const [doubt] = (await body(owner.GET('/api/v1/invocations', { params: { query: { status: 'in_doubt' } } }))).items
+  await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  await body(owner.POST('/api/v1/kill-switches/on', { body: { scope: 'source:files', reason: 'odd requests' } }))
+  const { id } = await body(owner.POST('/api/v1/spaces', { body: { name: 'trial' } }))
+  await body(owner.PATCH('/api/v1/spaces/{space}', { params: { path: { space: id } }, body: { observes: true } }))
+  const places = [
+    '/',
+    `/?tab=attention&call=${doubt?.id}`,
+    '/policies/kill-switch',
+    `/policies/spaces/${id}`,
+    `/policies/observe?space=${id}`,
+  ]
+  expect(await lookedAt({ server, examples: {} }, places, WIDTHS)).toEqual([])
+})
+
 test('pages of the server without a script are accessible', async () => {
   const server = await start()
+  const { owner } = server
   const agent = await server.agent('On the road')
   const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
   const found: string[] = []
-  const outside = await visit(server, { width: 390, token: null, path: '/login' })
-  found.push(...(await wrong(outside, '/login')))
-  const inside = await visit(server, { width: 390, path: `/inbox/${call.id}` })
-  found.push(...(await wrong(inside, '/inbox')))
+  const look = async (path: string, token?: null) => {
+    const page = await visit(server, { width: 390, token, path })
+    found.push(...(await seen(page, path)))
+    return page
+  }
+  await look('/login', null)
+  await look(`/inbox/${call.id}`)
+  const link = await body(owner.POST('/api/v1/invocations/{invocation}/link', { params: { path: { invocation: call.id } }, body: {} }))
+  const answer = await look(link.path, null)
+  for (const [name, then] of [
+    ['Open it here', 'Approve'],
+    ['Approve', 'succeeded'],
+  ]) {
+    await answer.getByRole('button', { name: new RegExp(`^${name}`) }).click()
+    await answer
+      .getByText(new RegExp(then ?? ''))
+      .first()
+      .waitFor()
+    found.push(...(await seen(answer, `after ${name}`)))
+  }
+  const invited = await body(owner.POST('/api/v1/users', { body: { name: 'night-shift', role: 'approver' } }))
+  await look(`/login/invitation/${invited.invitation.invitation}`, null)
+  await look('/login/once/none', null)
   expect(found).toEqual([])
 })

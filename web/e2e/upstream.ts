@@ -51,6 +51,8 @@ export async function upstream() {
     for await (const chunk of request) sent += chunk
     const asked = (sent ? JSON.parse(sent) : {}) as { id?: unknown; method?: string; params?: Json }
     const result = answer(asked)
+    // What became of it, nobody hears.
+    if (asked.method === 'tools/call' && JSON.stringify(asked.params).includes('"unheard"')) return void request.socket.destroy()
     if (result) response.setHeader('content-type', 'application/json').end(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result }))
     else response.writeHead(asked.method?.startsWith('notifications/') ? 202 : asked.method ? 400 : 405).end()
   })

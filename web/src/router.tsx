@@ -360,6 +360,7 @@ const artifacts = createRoute({
   path: '/artifacts',
   staticData: { title: 'Artifacts' },
   component: lazyRouteComponent(() => import('@/features/artifacts'), 'Artifacts'),
+  validateSearch: texts('artifact'),
 })
 
 export const router = createRouter({

@@ -685,8 +685,8 @@ pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
 /// How long a firing is kept.
 pub const FIRING_KEPT_SECONDS: u64 = 90 * 24 * 60 * 60;
 /// How long a worker has a run for itself; it renews its leases every `RUN_BEAT_SECONDS`. A run whose worker is silent for longer is freed.
-pub const RUN_LEASE_SECONDS: u64 = 9;
-pub const RUN_BEAT_SECONDS: u64 = 3;
+pub const RUN_LEASE_SECONDS: u64 = 7;
+pub const RUN_BEAT_SECONDS: u64 = 2;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
 /// How often the worker of a run goes at the same step; with this loss the run is quarantined, and not taken up again.

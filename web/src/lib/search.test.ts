@@ -18,6 +18,7 @@ test('a pasted id leads to its page', () => {
     ['aut_01m7', '/automations/aut_01m7'],
     ['drf_01m7', '/automations/drafts/drf_01m7'],
     ['run_01m7', '/runs/run_01m7'],
+    ['art_01m7', '/artifacts?artifact=art_01m7'],
     ['evt_01m7', '/events?event=evt_01m7'],
     ['dlt_01m7', '/events?tab=dead&letter=dlt_01m7'],
     ['dlv_01m7', '/events?tab=dead&letter=dlv_01m7'],

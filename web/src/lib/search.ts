@@ -29,6 +29,7 @@ const PLACES: Record<string, (id: string) => string> = {
   aut: id => `/automations/${id}`,
   drf: id => `/automations/drafts/${id}`,
   run: id => `/runs/${id}`,
+  art: id => `/artifacts?artifact=${id}`,
   evt: id => `/events?event=${id}`,
   dlt: id => `/events?tab=dead&letter=${id}`,
   dlv: id => `/events?tab=dead&letter=${id}`,

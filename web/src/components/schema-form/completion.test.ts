@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { completionAt, written } from './completion'
+import { completionAt, pieces, written } from './completion'
 
 const vocabulary = {
   names: ['inputs.since', 'inputs.title', 'found', 'run.id'],
@@ -66,4 +66,24 @@ test('an offer takes the place of the whole word, and stands apart from the brac
   expect(found && written(text, found, { text: 'inputs.since' })).toBe(' inputs.since')
   const spaced = completionAt('{{ in', 5, vocabulary)
   expect(spaced && written('{{ in', spaced, { text: 'inputs.since' })).toBe('inputs.since')
+})
+
+test('a template is told apart from the text around it', () => {
+  const codes = (text: string) => pieces(text).flatMap(piece => (piece.isCode ? [piece.text] : []))
+  expect(codes('Hello {{ inputs.name }}, {% if a %}{{ b }}{% endif %}{# why #}')).toEqual([
+    '{{ inputs.name }}',
+    '{% if a %}',
+    '{{ b }}',
+    '{% endif %}',
+    '{# why #}',
+  ])
+  // What is not closed is text as yet.
+  expect(codes('{{ inputs')).toEqual([])
+  for (const text of ['', 'plain', '{{a}}{{b}} {\n%', '}} {{ x\n}} y'])
+    expect(
+      pieces(text)
+        .map(piece => piece.text)
+        .join(''),
+    ).toBe(text)
+  expect(pieces('a{{b}}c').map(piece => piece.at)).toEqual([0, 1, 6])
 })

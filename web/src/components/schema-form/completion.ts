@@ -30,3 +30,16 @@ export function completionAt(text: string, cursor: number, { names, filters }: V
 /** What is written for an offer: not right after the brackets or the bar. */
 export const written = (text: string, { from }: Completion, offer: Offer): string =>
   /[{|]$/.test(text.slice(0, from)) ? ` ${offer.text}` : offer.text
+
+type Piece = { at: number; text: string; isCode: boolean }
+
+/** A template in pieces: what is filled in or decided when it is rendered, and the text around it. */
+export function pieces(text: string): Piece[] {
+  const found: Piece[] = []
+  let at = 0
+  for (const [index, piece] of text.split(/(\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}|\{#[\s\S]*?#\})/).entries()) {
+    if (piece) found.push({ at, text: piece, isCode: index % 2 === 1 })
+    at += piece.length
+  }
+  return found
+}

@@ -4,7 +4,7 @@ import { cx, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { Templates } from './around'
-import { completionAt, type Offer, written } from './completion'
+import { completionAt, type Offer, pieces, written } from './completion'
 import { insertInto } from './insert'
 
 type Props = Omit<ComponentProps<'textarea'>, 'value' | 'onChange'> & { value: string; onChange: (text: string) => void }
@@ -13,6 +13,7 @@ export function TemplateArea({ value, onChange, ...rest }: Props) {
   const vocabulary = useContext(Templates)
   const id = useId()
   const area = useRef<HTMLTextAreaElement>(null)
+  const behind = useRef<HTMLPreElement>(null)
   const list = useRef<HTMLDivElement>(null)
   // Where somebody types; nowhere once they have moved on.
   const [cursor, setCursor] = useState<number>()
@@ -48,6 +49,25 @@ export function TemplateArea({ value, onChange, ...rest }: Props) {
   }, [at])
   return (
     <div className="relative">
+      {/* Behind the text, and as wide: only the colour of what is filled in is seen of it. */}
+      <pre
+        ref={behind}
+        aria-hidden
+        className={cx(
+          fieldClass,
+          'absolute inset-0 overflow-hidden border-transparent! font-mono text-xs break-words whitespace-pre-wrap text-transparent!',
+        )}
+      >
+        {pieces(value).map(({ at, text, isCode }) =>
+          isCode ? (
+            <mark key={at} className="rounded-sm bg-primary/15 text-transparent">
+              {text}
+            </mark>
+          ) : (
+            text
+          ),
+        )}
+      </pre>
       <textarea
         {...rest}
         ref={area}
@@ -64,7 +84,8 @@ export function TemplateArea({ value, onChange, ...rest }: Props) {
         onKeyDown={pressed}
         onSelect={event => event.currentTarget.selectionStart !== cursor && close()}
         onBlur={close}
-        className={cx(fieldClass, 'font-mono text-xs', rest.rows === 1 && 'field-sizing-content')}
+        onScroll={event => behind.current?.scrollTo(0, event.currentTarget.scrollTop)}
+        className={cx(fieldClass, 'relative block bg-transparent! font-mono text-xs', rest.rows === 1 && 'field-sizing-content')}
       />
       <span aria-live="polite" className="sr-only">
         {found && `${counted(offers.length, 'suggestion')}: the arrows choose, Enter writes it`}

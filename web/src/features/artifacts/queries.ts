@@ -1,5 +1,5 @@
 // Everything the lists of artifacts ask the server.
-import { infiniteQueryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Schemas } from '@/api/types'
 
@@ -13,6 +13,13 @@ export const artifactsQuery = (made: Made) =>
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => body(api.GET('/api/v1/artifacts', { params: { query: { ...made, limit: 50, after: pageParam } } })),
     getNextPageParam: page => page.next ?? undefined,
+  })
+
+export const artifactQuery = (artifact: string) =>
+  queryOptions({
+    queryKey: ['artifacts', artifact],
+    queryFn: () => body(api.GET('/api/v1/artifacts/{artifact}', { params: { path: { artifact } } })),
+    retry: false,
   })
 
 /** A path on this server that opens for whoever is logged in and may read the artifact, for a while. */

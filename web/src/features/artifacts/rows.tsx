@@ -34,7 +34,9 @@ export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; st
         {items.map(artifact => (
           <li key={artifact.id} className="flex flex-wrap items-start gap-x-4 gap-y-1 px-3 py-2">
             <div className="min-w-0 flex-1 text-xs">
-              <Foreign text={artifact.name} className="block truncate text-sm font-medium" />
+              <Link to="/artifacts" search={{ artifact: artifact.id }} className="block truncate text-sm font-medium hover:underline">
+                <Foreign text={artifact.name} />
+              </Link>
               <p className="text-muted-fg">
                 <span className="tabular-nums">{bytes(artifact.size_bytes)}</span> · {line(artifact.media_type)} · made{' '}
                 <When at={artifact.created_at} />

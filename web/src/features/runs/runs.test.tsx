@@ -287,6 +287,19 @@ test('artifacts of everything have a page of their own, on which one is put into
   expect(screen.queryByRole('button', { name: 'Download a.csv' })).toBeNull()
 })
 
+test('one artifact has an address of its own, with its command', async () => {
+  const artifact = { id: 'art_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at }
+  const { user, router } = openPage('/artifacts?artifact=art_1', {
+    'GET /api/v1/artifacts/art_1': () => artifact,
+    'GET /api/v1/artifacts': () => ({ items: [artifact, { ...artifact, id: 'art_2', name: 'b.csv' }], next: null }),
+  })
+  expect(await screen.findByRole('link', { name: 'a.csv' })).toBeTruthy()
+  expect(screen.getByText('countersign artifact show art_1')).toBeTruthy()
+  await user.click(screen.getByRole('link', { name: 'Show all' }))
+  await user.click(await screen.findByRole('link', { name: 'b.csv' }))
+  expect(router.state.location.search).toEqual({ artifact: 'art_2' })
+})
+
 test('several runs are run again, one by one, and then the list has those that were started', async () => {
   const ended = (id: string) => ({ ...run, id, status: 'failed', waiting_for: null, invocation_id: null })
   const { server, user, router } = openPage('/runs', {
