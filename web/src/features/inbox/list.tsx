@@ -78,6 +78,7 @@ type RowProps = { item: Invocation; isSelected: boolean; isMarked: boolean; isSn
 
 function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowProps) {
   const now = useNow()
+  const canHappen = isOpen(item, now) || wentThrough(item)
   const open = isOpen(item, now) && !isSnoozed
   const isDrifted = item.decision.tightened_by?.includes('drift')
   return (
@@ -99,10 +100,7 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
       )}
       <button type="button" aria-current={isSelected ? 'true' : undefined} onClick={onSelect} className="min-w-0 flex-1 py-2.5 text-left">
         <span className="flex items-baseline justify-between gap-2">
-          <Foreign
-            text={titleOf(item)}
-            className={cx('truncate font-medium', !open && 'text-muted-fg', !open && !wentThrough(item) && 'line-through')}
-          />
+          <Foreign text={titleOf(item)} className={cx('truncate font-medium', !open && 'text-muted-fg', !canHappen && 'line-through')} />
           <span className="shrink-0 font-mono text-xs tabular-nums text-muted-fg">
             {item.status === 'pending' &&
               open &&

@@ -172,8 +172,8 @@ export function stepOf(item: Pick<Invocation, 'principal' | 'trace_id' | 'reason
   return { run: item.trace_id, step: /^step `([^`]+)` of the automation `/.exec(item.reason ?? '')?.[1] }
 }
 
-/** Whether it did, or is about to do, what was asked. */
-export const wentThrough = (item: Invocation): boolean => ['approved', 'running', 'succeeded'].includes(item.status)
+/** Whether it did, may have done, or is about to do what was asked. */
+export const wentThrough = (item: Invocation): boolean => ['approved', 'running', 'succeeded', 'in_doubt'].includes(item.status)
 
 /** The params that are amounts: those a grant can add up. By their JSON pointer. */
 export function amounts(params: Record<string, unknown>): string[] {
