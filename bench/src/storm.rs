@@ -141,7 +141,7 @@ pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<Measured> {
     progress(&format!("{WORKERS} workers, one of them killed every {} s", KILL_EVERY.as_secs()));
     let workers = fleet.start_workers(folder).await?;
     let storm = fleet.storm(&fired, workers).await?;
-    progress(&format!("firing {ORPHANED} runs, of which one worker is killed for good"));
+    progress(&format!("firing {ORPHANED} runs; all workers but one are killed for good"));
     let orphaned = fleet.orphan(folder).await?;
     Ok(Measured { storm, orphaned })
 }
@@ -169,7 +169,7 @@ impl Fleet {
         Ok(storm)
     }
 
-    /// Fires runs before there is a worker, so that each has its hands full when one of them is killed; what it worked on is left to the others.
+    /// Fires runs before there is a worker, so that each has its hands full when it is killed; what they worked on is left to the last.
     async fn orphan(&mut self, folder: &Path) -> Result<Storm> {
         let mut fired = Vec::with_capacity(ORPHANED);
         for _ in 0..ORPHANED {
@@ -177,11 +177,15 @@ impl Fleet {
         }
         let (began, mut orphaned, mut settled) = (Instant::now(), Storm::default(), HashSet::new());
         let mut workers = self.start_workers(folder).await?;
-        while self.list("pending", PAGE).await?.len() == PAGE {
+        while self.list("pending", PAGE).await?.len() == PAGE && began.elapsed() < PATIENCE {
             sleep(LOOK_EVERY).await;
         }
-        drop(workers.pop_front());
-        orphaned.kills += 1;
+        // One after the other: the runs of one worker are all at the same step, which may be one that only a person can settle.
+        while workers.len() > 1 {
+            drop(workers.pop_front());
+            orphaned.kills += 1;
+            sleep(LOOK_EVERY).await;
+        }
         while self.has_unfinished().await? && began.elapsed() < PATIENCE {
             orphaned.doubted += self.settle_doubts(&mut settled).await?;
             sleep(LOOK_EVERY).await;

@@ -1282,7 +1282,9 @@ async fn a_step_is_not_repeated_after_its_key_has_expired(kind: Kind) {
     let call = server.owner.get(&format!("/api/v1/invocations/{call}?wait=20s")).await.ok()["invocation"].clone();
     assert_eq!(call["status"], "succeeded", "{call:#}");
     server.clock.advance_seconds(IDEMPOTENCY_SECONDS + 1);
-    assert_eq!(server.store.forget_expired_keys(&server.org).await, Ok(1));
+    // The first may be written together with something from before, and at its time.
+    let forget = async || server.store.forget_expired_keys(&server.org).await.unwrap();
+    assert_eq!(forget().await + forget().await, 1);
     let _working = server.work();
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["steps"][0]["invocation_id"]), (&json!("succeeded"), &call["id"]), "{shown:#}");
