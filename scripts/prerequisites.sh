@@ -56,11 +56,26 @@ need_interpreters() {
 need_web() {
     [ -f web/package.json ] || return 0
     command -v npm >/dev/null || install_packages "Node.js" nodejs npm
-    node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' ||
-        fail "web/ needs Node.js 20.19 or newer, and this is $(node --version): install it from https://nodejs.org and run this again"
+    has_new_node || newer_node || fail "web/ needs Node.js 20.19 or newer, and this is $(node --version): install it from https://nodejs.org and run this again"
     [ web/node_modules/.package-lock.json -nt web/package-lock.json ] && return 0
     say "installing the packages of web/"
     (cd web && npm install --no-save --no-audit --no-fund --loglevel error >&2) || fail "npm could not install the packages of web/: the lines above say why"
+}
+
+has_new_node() {
+    node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)'
+}
+
+# A distribution may have an older Node.js only. npm has newer ones.
+newer_node() {
+    local folder
+    folder=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/node" && cd "${CARGO_TARGET_DIR:-target}/clients/node" && pwd)
+    if [ ! -x "$folder/node_modules/node/bin/node" ]; then
+        say "installing a newer Node.js than $(node --version)"
+        (cd "$folder" && npm install --no-save --no-audit --no-fund --loglevel error --prefix . node@22 >&2) || return 1
+    fi
+    PATH="$folder/node_modules/node/bin:$PATH"
+    has_new_node
 }
 
 # Builds the web UI into web/dist, where the server's build finds it. Where that cannot be done, one line says so.

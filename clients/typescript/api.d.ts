@@ -4492,7 +4492,7 @@ export interface components {
          * @description Why a firing came to what it did.
          * @enum {string}
          */
-        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
         /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
         FiringView: {
             id: string;
@@ -7145,6 +7145,11 @@ export interface components {
              * @default null
              */
             last: string | null;
+            /**
+             * @description Only calls of this action.
+             * @default null
+             */
+            action: string | null;
         };
         WhatIfResponse: {
             /**
@@ -11552,6 +11557,10 @@ export interface operations {
                 session?: string;
                 /** @description Only calls of this tier. */
                 tier?: components["schemas"]["Tier"];
+                /** @description Only calls of runs of this automation. */
+                automation?: string;
+                /** @description Only calls that a person answered. */
+                answered?: boolean;
                 /** @description Leaves out what the caller has snoozed. */
                 awake?: boolean;
                 /** @description Only those whose effect can still be reverted. A page may then have fewer rows than its limit. */

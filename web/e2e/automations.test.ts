@@ -25,7 +25,10 @@ const steps = (page: Page) => page.getByRole('region', { name: 'Steps' })
 const step = (page: Page) => page.getByRole('region', { name: 'The selected step' })
 const approve = async (page: Page) => {
   const button = step(page).getByRole('button', { name: /^Approve once/ })
-  await button.and(page.locator(':enabled')).click()
+  await button.and(page.locator(':enabled')).waitFor()
+  const box = await button.boundingBox()
+  expect((box?.y ?? 0) + (box?.height ?? 0), 'the buttons are in sight').toBeLessThanOrEqual(page.viewportSize()?.height ?? 0)
+  await button.click()
 }
 
 test('every starter whose actions are here is a definition without a mistake', async () => {
@@ -239,6 +242,23 @@ test('an imported definition is a draft until all that is worth checking is tick
   await save.click()
   await page.waitForURL(/\/automations\/aut_[^/]+$/)
   expect((await body(server.owner.GET('/api/v1/automations'))).items.map(each => each.name)).toEqual(['Morning note'])
+  expect((await body(server.owner.GET('/api/v1/automation-drafts'))).items).toEqual([])
+})
+
+test('an imported definition that is changed first is read all the same, and its draft is gone once it is saved', async () => {
+  const server = await start()
+  const draft = await body(server.owner.POST('/api/v1/automations/import', { body: { definition: NOTE } }))
+  const page = await visit(server, { path: `/automations/drafts/${draft.id}` })
+  await page.getByRole('button', { name: 'Change it first' }).click()
+  await page.getByLabel(/^goal/).fill('Mine now.')
+  await page.getByRole('button', { name: 'Review & save…' }).and(page.locator(':enabled')).click()
+  const dialog = page.getByRole('dialog')
+  const save = dialog.getByRole('button', { name: 'Save it' })
+  expect(await save.isDisabled()).toBe(true)
+  for (const box of await dialog.getByLabel(/^I have read/).all()) await box.check()
+  await save.click()
+  await page.waitForURL(/\/automations\/aut_[^/]+$/)
+  expect((await body(server.owner.GET('/api/v1/automations'))).items).toHaveLength(1)
   expect((await body(server.owner.GET('/api/v1/automation-drafts'))).items).toEqual([])
 })
 

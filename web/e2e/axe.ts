@@ -4,20 +4,27 @@ import type { BrowserContext, Page } from 'playwright-core'
 
 type Axe = { axe: typeof axe }
 
-/** What is wrong for them: in light, and the colours in dark. */
-export async function wrong(page: Page, where: string): Promise<string[]> {
+export type Theme = 'light' | 'dark'
+
+/** What is wrong for them: in one theme, or in light, and the colours in dark. */
+export async function wrong(page: Page, where: string, theme?: Theme): Promise<string[]> {
   await load(page)
-  const light = await violations(page)
-  await page.emulateMedia({ colorScheme: 'dark' })
-  await page.evaluate(() => document.documentElement.classList.add('dark'))
-  const dark = await violations(page, ['color-contrast'])
-  await page.emulateMedia({ colorScheme: 'light' })
-  await page.evaluate(() => document.documentElement.classList.remove('dark'))
-  return Object.entries({ light, dark }).flatMap(([theme, all]) =>
-    all.flatMap(found =>
-      found.nodes.map(node => `${where}, ${theme}: ${found.id}, ${found.help}: ${node.target.join(' ')} ${node.html.slice(0, 120)}`),
-    ),
+  if (theme) return inTheme(page, where, theme)
+  return [...(await inTheme(page, where, 'light')), ...(await inTheme(page, where, 'dark', ['color-contrast']))]
+}
+
+async function inTheme(page: Page, where: string, theme: Theme, rules?: string[]): Promise<string[]> {
+  await turn(page, theme)
+  const all = await violations(page, rules)
+  await turn(page, 'light')
+  return all.flatMap(found =>
+    found.nodes.map(node => `${where}, ${theme}: ${found.id}, ${found.help}: ${node.target.join(' ')} ${node.html.slice(0, 120)}`),
   )
+}
+
+async function turn(page: Page, theme: Theme): Promise<void> {
+  await page.emulateMedia({ colorScheme: theme })
+  await page.evaluate(isDark => document.documentElement.classList.toggle('dark', isDark), theme === 'dark')
 }
 
 // What is right is long, and stays in the browser.

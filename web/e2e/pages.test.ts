@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
-import { wrong } from './axe'
+import { type Theme, wrong } from './axe'
 import { places } from './places'
 import { type Seeded, seeded } from './seed'
 import { start } from './server'
@@ -9,8 +9,10 @@ import { upstream } from './upstream'
 import { approvable, card, rows, settled, visit } from './visit'
 
 const WIDTHS = [1280, 390]
+/** What people can use on both can be used between them: there it is only seen whether it fits, also when the window is low. */
+const BETWEEN = 768
 
-/** Each page is loaded once, at the first width, and then gets the other: loading takes longer than looking. */
+/** Each page is loaded once, in light at the first width, and then gets dark and the other: loading takes longer than looking. */
 async function lookedAt(here: Seeded, places: string[], widths: number[]): Promise<string[]> {
   const page = await visit(here.server)
   const found: string[] = []
@@ -18,10 +20,13 @@ async function lookedAt(here: Seeded, places: string[], widths: number[]): Promi
     await resized(page, widths[0])
     await page.goto(place)
     await settled(page)
-    for (const width of widths) {
+    for (const [at, width] of widths.entries()) {
       await resized(page, width)
-      found.push(...(await seen(page, place)))
+      found.push(...(await seen(page, place, at === 0 ? 'light' : 'dark')))
     }
+    await page.setViewportSize({ width: BETWEEN, height: 600 })
+    const [wide = 0, high = 0] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight])
+    if (wide > BETWEEN || high > 600) found.push(`${place} is ${wide} by ${high} px on ${BETWEEN} by 600`)
   }
   return found
 }
@@ -29,9 +34,9 @@ async function lookedAt(here: Seeded, places: string[], widths: number[]): Promi
 const resized = (page: Page, width = 0) => page.setViewportSize({ width, height: 800 })
 
 /** What is wrong with what is shown for people who see little or use no pointer; and whether it is wider than the screen. */
-async function seen(page: Page, where: string): Promise<string[]> {
+async function seen(page: Page, where: string, theme?: Theme): Promise<string[]> {
   const width = page.viewportSize()?.width ?? 0
-  const found = await wrong(page, `${where}, ${width} px`)
+  const found = await wrong(page, `${where}, ${width} px`, theme)
   const wide = await page.evaluate(() => document.documentElement.scrollWidth)
   return wide > width ? [...found, `${where} is ${wide} px wide on ${width}`] : found
 }

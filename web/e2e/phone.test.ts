@@ -49,10 +49,16 @@ test('the inbox on a phone: the list, then the call, and buttons that a thumb fi
   const server = await start()
   const agent = await server.agent('On the road')
   await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
-  const call = await agent.call('files.write_text', { path: 'b.txt', text: 'x' })
+  // However much the agent has to say, what will be sent is in sight.
+  const call = await agent.call('files.write_text', { path: 'b.txt', text: 'x' }, 'Please approve it. '.repeat(100))
   const page = await visit(server, { width: PHONE })
   await rows(page).getByText('b.txt').click()
   await approvable(page)
+  const sent = async () => (await card(page).getByText('What will be sent').boundingBox())?.y ?? 0
+  expect(await sent()).toBeLessThan(400)
+  await card(page).getByRole('button', { name: 'Show all' }).click()
+  expect(await sent()).toBeGreaterThan(800)
+  await card(page).getByRole('button', { name: 'Show less' }).click()
   for (const name of ['Approve once', 'Deny', 'Edit', 'Later']) {
     const box = await card(page).getByRole('button', { name }).boundingBox()
     expect(box?.height, name).toBeGreaterThanOrEqual(44)

@@ -32,6 +32,7 @@ export function places({ examples }: Seeded): string[] {
     `/policies/explain?action=files.list&session=${examples.session}`,
     '/events?event=1',
     '/events?tab=dead',
+    '/events?tab=groups',
     '/settings?tab=tokens',
     '/settings?tab=channels&channel=pager',
     '/settings?tab=packages&package=notes',

@@ -23,7 +23,7 @@ export async function visit(server: Pick<Server, 'url' | 'token'>, options: Opti
   const { path = '/', width = 1280, theme = 'light', token = server.token, complains } = options
   browser ??= chromium.connect(inject('chromium'))
   const context = await (await browser).newContext({ viewport: { width, height: 800 }, colorScheme: theme, baseURL: server.url })
-  context.setDefaultTimeout(15_000)
+  context.setDefaultTimeout(30_000)
   const page = await context.newPage()
   watch(context, page, complains)
   if (process.env.DIST) await replaced(page, server.url, process.env.DIST)

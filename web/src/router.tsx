@@ -263,14 +263,14 @@ const invocation = createRoute({
 })
 type LetterKind = Schemas['LetterKind']
 const LETTER_KINDS: readonly LetterKind[] = ['event', 'delivery', 'invocation']
-export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; kind?: LetterKind; event?: string; letter?: string }
+export type EventsSearch = { tab?: 'dead' | 'groups'; type?: string; subject?: string; kind?: LetterKind; event?: string; letter?: string }
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
   staticData: { title: 'Events' },
   component: lazyRouteComponent(() => import('@/features/events'), 'Events'),
   validateSearch: (search): EventsSearch => ({
-    tab: search.tab === 'dead' ? 'dead' : undefined,
+    tab: (['dead', 'groups'] as const).find(tab => tab === search.tab),
     type: text(search.type),
     subject: text(search.subject),
     kind: LETTER_KINDS.find(kind => kind === search.kind),

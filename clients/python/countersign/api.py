@@ -475,7 +475,7 @@ FileChange: TypeAlias = Literal['created', 'changed', 'removed']
 FiringOutcome: TypeAlias = Literal['started', 'skipped', 'dropped', 'deduplicated', 'refused']
 
 
-FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open']
+FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'budget_estimate', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open']
 
 
 class FiringView(TypedDict):
@@ -2018,6 +2018,7 @@ class WhatIfRequest(TypedDict):
     policies: NotRequired[PoliciesFile | None]
     modes: NotRequired[list[ModeLine] | None]
     last: NotRequired[str | None]
+    action: NotRequired[str | None]
 
 
 class WhoamiResponse(TypedDict):

@@ -58,6 +58,9 @@ pub struct WhatIfRequest {
     /// How far back, such as `24h` or `7d`; 7 days when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
+    /// Only calls of this action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

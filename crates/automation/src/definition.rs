@@ -30,6 +30,7 @@ pub use review::{review, templates};
 pub use schema::{SCHEMA_ID, VERSIONS, schema};
 
 pub(crate) use bounds::bytes;
+pub(crate) use config::{Words, told};
 pub(crate) use input_schema::{check_any, compile, is_bounded, is_token};
 
 use countersign_core::Amount;

@@ -59,6 +59,7 @@ pub(crate) fn facts() -> Facts {
         event_types: ["document.added", "automation.run.succeeded", "automation.run.failed"].map(str::to_owned).into(),
         automation_id: None,
         used_actions: ["documents.search".to_owned()].into(),
+        queues: BTreeSet::new(),
     }
 }
 
@@ -189,6 +190,18 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
         ),
         (with(&[("/inputs/schema/properties/a", json!({ "$ref": "#" }))]), "input_schema_invalid", "/inputs/schema", "levels"),
         (with(&[("/inputs/schema/properties/a", json!({ "$ref": "#/$defs/b" }))]), "input_schema_invalid", "/inputs/schema", "$defs"),
+        (
+            with(&[("/inputs/schema/properties/n", json!({ "type": "integer", "default": "x" }))]),
+            "input_schema_invalid",
+            "/inputs/schema/properties/n/default",
+            "fits",
+        ),
+        (
+            with(&[("/inputs/schema/properties/since/default", json!("nonsense"))]),
+            "input_schema_invalid",
+            "/inputs/schema/properties/since/default",
+            "fits",
+        ),
         (with(&[("/inputs/schema/description", long(40_000))]), "input_schema_invalid", "/inputs/schema", "describes"),
         (
             with(&[("/inputs/schema/properties/a", json!({ "$ref": "https://example.com/a.json" }))]),
@@ -213,6 +226,12 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
             "jsonpath_invalid",
             "/triggers/1/config/input_mapping/since",
             "",
+        ),
+        (
+            with(&[("/triggers/1/config/input_mapping/since", json!(format!("$.{}", "a".repeat(512))))]),
+            "jsonpath_unsupported",
+            "/triggers/1/config/input_mapping/since",
+            "larger part",
         ),
         (
             with(&[("/inputs/schema/properties", many(json!({}))), ("/triggers/1/config/input_mapping", many(json!("$.a")))]),
@@ -443,12 +462,9 @@ fn a_retry_is_believed_of_reads_and_repeatables() {
         let step = json!({ "step_id": "x", "action": action, "config": config, "on_interrupted": "retry" });
         assert_eq!(mistakes(&with(&[("/plan/1", step)])).is_empty(), is_safe, "{action}");
     }
-    // What the execution asks of all steps is asked of each.
+    // What the execution asks of all steps is asked of each, and told where it was written.
     let found = mistakes(&with(&[("/execution/on_interrupted", json!("retry"))]));
-    assert_eq!(
-        found.iter().map(|mistake| mistake.pointer.as_str()).collect::<Vec<_>>(),
-        ["/plan/1/on_interrupted", "/execution/on_failure/0/on_interrupted"]
-    );
+    assert_eq!(found.iter().map(|mistake| mistake.pointer.as_str()).collect::<Vec<_>>(), ["/execution/on_interrupted"; 2]);
 }
 
 #[test]
@@ -588,6 +604,31 @@ fn an_action_of_a_source_that_is_not_there_says_how_to_add_it() {
 }
 
 #[test]
+fn an_agent_step_is_not_mistaken_for_another_action() {
+    for named in ["agent_task", "builtin.agent_task"] {
+        let [mistake] = <[Mistake; 1]>::try_from(mistakes(&with(&[("/plan/1/action", json!(named))]))).unwrap();
+        assert_eq!((mistake.code, mistake.hint), ("action_unknown", None));
+        assert!(mistake.message.contains("not in this version"), "{}", mistake.message);
+    }
+}
+
+#[test]
+fn a_default_is_checked_with_what_is_filled_in_below_it() {
+    for (default, fits) in
+        [(json!({}), true), (json!({ "days": "x" }), false), (json!({ "team": 5, "days": 1 }), false), (json!("$creator"), true)]
+    {
+        let days = json!({ "type": "object", "required": ["days"], "default": default, "properties": {
+            "days": { "$ref": "#/$defs/days" }, "by": { "type": "string", "minLength": 3, "default": "$creator" }, "team": { "type": "string" } } });
+        let changes = [("/inputs/schema/$defs/days", json!({ "type": "integer", "default": 7 })), ("/inputs/schema/properties/a~1b", days)];
+        let found = mistakes(&with(&changes)).into_iter().map(|mistake| mistake.pointer).collect::<Vec<_>>();
+        assert_eq!(found, vec!["/inputs/schema/properties/a~1b/default"; usize::from(!fits)], "{default}");
+    }
+    // What the space gives is known only when a run starts.
+    let of_space = json!({ "type": "object", "required": ["x"], "default": {}, "properties": { "x": { "default": "$space_default" } } });
+    accepted(&with(&[("/inputs/schema/properties/a", of_space)]));
+}
+
+#[test]
 fn numbers_and_keys_exact() {
     let hash = |number: Value| accepted(&with(&[("/triggers/2/config/filters", json!({ "data.id": number }))])).hash;
     assert_ne!(hash(json!(9_007_199_254_740_993_u64)), hash(json!(9_007_199_254_740_992_u64)));
@@ -654,6 +695,21 @@ fn an_event_that_the_server_does_not_publish_is_a_warning_with_the_nearest_name(
     let [warning] = read.warnings.as_slice() else { panic!("{:#?}", read.warnings) };
     assert_eq!(warning.message, "the server itself publishes no events of type `com.example.order`");
     assert!(warning.hint.as_ref().unwrap().contains("countersign event publish"), "{warning:?}");
+}
+
+#[test]
+fn a_filter_that_looks_where_no_event_has_anything_is_a_warning() {
+    let filters = json!({ "state": "open", "spaceid": { "exists": true }, "data.a": 1, "replay_of": { "exists": false },
+        "$or": [{ "subject": "x" }, { "$not": { "a/b.c": 1 } }] });
+    let warnings = accepted(&with(&[("/triggers/2/config/filters", filters)])).warnings;
+    let told: Vec<_> = warnings.iter().map(|one| (one.pointer.as_str(), one.code, one.hint.as_deref().unwrap_or_default())).collect();
+    for (one, (pointer, hint)) in
+        told.iter().zip([("state", "`data.state`"), ("spaceid", "`space_id`"), ("$or/1/$not/a~1b.c", "`data.a/b.c`")])
+    {
+        assert_eq!((one.0, one.1), (format!("/triggers/2/config/filters/{pointer}").as_str(), "filter_path_unknown"));
+        assert!(one.2.contains(hint), "{one:?}");
+    }
+    assert_eq!(told.len(), 3, "{told:?}");
 }
 
 #[test]

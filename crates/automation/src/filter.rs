@@ -22,7 +22,12 @@ pub(crate) use scalar::{Scalar, ScalarRef};
 pub use schema::schema;
 
 use crate::Mistake;
+use countersign_core::action::nearest;
+use countersign_core::json::escape;
 use serde_json::Value;
+
+/// The members that an event may have, as `runs::told` makes it for filters and mappings.
+const EVENT_MEMBERS: [&str; 8] = ["id", "type", "source", "subject", "time", "space_id", "data", "replay_of"];
 
 /// A filter that was read: every bound of the budget holds, and every regex compiles. It serialises to its normalised JSON, where shorthands are
 /// written out and lists are sorted.
@@ -78,6 +83,14 @@ impl Filter {
         self.members.iter().filter(is_unmet).map(Member::name).collect()
     }
 
+    /// The tests that look where no event has anything, with pointers from the filter.
+    pub(crate) fn warnings(&self) -> Vec<Mistake> {
+        self.members
+            .iter()
+            .flat_map(|member| member.warnings().into_iter().map(|warning| warning.under(&format!("/{}", escape(&member.name())))))
+            .collect()
+    }
+
     /// What each part costs, in the order of the filter.
     pub fn parts(&self) -> Vec<Part> {
         budget::parts(self)
@@ -102,6 +115,22 @@ impl Member {
             Self::And(_) => "$and".to_owned(),
             Self::Or(_) => "$or".to_owned(),
             Self::Not(_) => "$not".to_owned(),
+        }
+    }
+
+    fn warnings(&self) -> Vec<Mistake> {
+        match self {
+            Self::Field(path, _) => {
+                let Some(first) = path.names().first().filter(|first| !EVENT_MEMBERS.contains(&&***first)) else { return Vec::new() };
+                let near = nearest(first, EVENT_MEMBERS).first().map_or_else(|| format!("data.{path}"), |near| (*near).to_owned());
+                let warning = Mistake::new("filter_path_unknown", format!("no event has a member `{first}`"));
+                vec![warning.hint(format!("did you mean `{near}`? what an event tells is below `data`"))]
+            }
+            Self::And(filters) | Self::Or(filters) => {
+                let all = filters.iter().enumerate();
+                all.flat_map(|(at, filter)| filter.warnings().into_iter().map(move |warning| warning.under(&format!("/{at}")))).collect()
+            }
+            Self::Not(filter) => filter.warnings(),
         }
     }
 }

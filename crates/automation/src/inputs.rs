@@ -2,16 +2,19 @@
 //! Nothing here reads a clock or a store: what defaults stand for is handed in.
 
 use crate::Mistake;
-use crate::definition::{self, Definition, Trigger};
+use crate::definition::{self, Definition, Trigger, Words};
 use crate::select::TooMuch;
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
 use countersign_core::limits::INPUTS_BYTES_MAX;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Mistakes that are told of one set of inputs.
 const TOLD_MAX: usize = 50;
+const OF_AUTOMATION: Words = Words { code: "inputs_invalid", taker: "the automation", taken: "the inputs" };
+/// A name that stands for all defaults while they are checked.
+const DEFAULTS: &str = "x-countersign-defaults";
 /// How often one reference may lead to the next.
 const REFERENCES_MAX: usize = 16;
 
@@ -39,12 +42,41 @@ pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Val
     fill(schema, schema, &mut inputs, "", Some(defaults), &mut mistakes);
     bounded(schema, &inputs)?;
     let validator = definition::compile(schema).map_err(|mistake| vec![mistake])?;
-    let errors = validator.iter_errors(&inputs).map(|error| {
-        let mistake = Mistake::new("inputs_invalid", error.masked().to_string());
-        mistake.hint(format!("the schema of the inputs asks for it at `{}`", error.schema_path())).under(&error.instance_path().to_string())
-    });
+    let errors = validator.iter_errors(&inputs).flat_map(|error| definition::told(&error, schema, &inputs, &OF_AUTOMATION));
     mistakes.extend(errors.take(TOLD_MAX));
     if mistakes.is_empty() { Ok(inputs) } else { Err(mistakes) }
+}
+
+/// What is wrong with the defaults that are known before a run, each given by the pointer of its schema: one that does not fit would refuse
+/// every firing that leaves its input out.
+pub(crate) fn check_defaults(schema: &Value, places: &[String]) -> Vec<Mistake> {
+    let nothing = BTreeMap::new();
+    let stand_ins = Defaults { last_fired_at: Timestamp::from_micros(0), creator: "user:x", space_default: &nothing };
+    let (mut parts, mut values) = (Map::new(), Map::new());
+    for (at, part) in places.iter().map(|place| schema.pointer(place)).enumerate() {
+        let default = part.and_then(|part| part.get("default")).filter(|default| !default.as_str().is_some_and(definition::is_token));
+        let (Some(part), Some(mut value)) = (part, default.cloned()) else { continue };
+        let mut unknown = Vec::new();
+        fill(schema, part, &mut value, "", Some(stand_ins), &mut unknown);
+        // What the space gives below it is known only when a run starts.
+        if unknown.is_empty() {
+            parts.insert(at.to_string(), part.clone());
+            values.insert(at.to_string(), value);
+        }
+    }
+    // They are checked as one further input, by copies of their schemas, so that references lead where they did.
+    let mut whole = schema.clone();
+    whole["properties"][DEFAULTS] = json!({ "properties": parts });
+    let values = json!({ DEFAULTS: values });
+    let validator = definition::is_bounded(&whole, &values).then(|| definition::compile(&whole).ok()).flatten();
+    let Some(validator) = validator else { return Vec::new() };
+    let below = format!("/properties/{DEFAULTS}/properties/");
+    let misfits = validator.iter_errors(&values).filter_map(|error| {
+        let at: usize = error.evaluation_path().to_string().strip_prefix(&below)?.split('/').next()?.parse().ok()?;
+        let mistake = Mistake::new("input_schema_invalid", format!("the default does not fit its schema: {}", error.masked()));
+        Some(mistake.hint("write one that fits, or take it away").under(&format!("{}/default", places.get(at)?)))
+    });
+    misfits.take(TOLD_MAX).collect()
 }
 
 /// Refuses inputs that are too large to be kept, or to be checked by their schema.

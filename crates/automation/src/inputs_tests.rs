@@ -48,8 +48,35 @@ fn without_a_mapping_members_of_the_same_names_are_taken() {
 fn what_a_person_gives_is_the_inputs_with_nothing_left_out() {
     let mistakes = resolved(digest(), None, json!({ "since": "yesterday", "other": 1 })).unwrap_err();
     let places: Vec<_> = mistakes.iter().map(|mistake| (mistake.pointer.as_str(), mistake.code)).collect();
-    assert!(places.contains(&("/since", "inputs_invalid")) && places.contains(&("", "inputs_invalid")), "{mistakes:#?}");
+    assert!(places.contains(&("/since", "inputs_invalid")) && places.contains(&("/other", "inputs_invalid")), "{mistakes:#?}");
     assert!(resolved(digest(), None, json!("text")).is_err());
+}
+
+#[test]
+fn an_input_that_is_not_known_or_missing_is_named() {
+    let none = json!({ "type": "object", "additionalProperties": false });
+    let some = json!({ "type": "object", "additionalProperties": false, "required": ["name"], "properties": { "name": { "description": "Whose." } } });
+    for (schema, inputs, expected) in [
+        (
+            none.clone(),
+            json!({ "foo": 1, "a/b": {} }),
+            vec![("/foo", "takes no `foo`", "it takes none"), ("/a~1b", "takes no `a/b`", "it takes none")],
+        ),
+        (
+            json!({ "type": "object", "properties": { "deep": none } }),
+            json!({ "deep": { "foo": 1 } }),
+            vec![("/deep/foo", "takes no `foo`", "")],
+        ),
+        (some.clone(), json!({ "name": 1, "nam": 2 }), vec![("/nam", "takes no `nam`", "`name`")]),
+        (some, json!({}), vec![("/name", "needs `name`", "add `name`: Whose.")]),
+    ] {
+        let mistakes = resolved(schema, None, inputs).unwrap_err();
+        assert_eq!(mistakes.len(), expected.len(), "{mistakes:#?}");
+        for (mistake, (pointer, message, hint)) in mistakes.iter().zip(expected) {
+            assert_eq!((mistake.code, mistake.pointer.as_str()), ("inputs_invalid", pointer));
+            assert!(mistake.message.contains(message) && mistake.hint.as_ref().unwrap().contains(hint), "{mistake:?}");
+        }
+    }
 }
 
 #[test]

@@ -158,7 +158,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
             Some("read each flag with `countersign automation draft show DRAFT`, then save it with `--accept PLACE` for each")
         }
         Code::InputsInvalid => Some("see what it asks for in `inputs` with `countersign automation export AUTOMATION`"),
-        Code::SaveNeedsPerson => Some("a person saves the draft with `countersign automation draft save DRAFT`"),
+        Code::SaveNeedsPerson => Some("a person has to do this; a draft is saved with `countersign automation draft save DRAFT`"),
         Code::TooManyAutomations => Some("archive those that nobody needs with `countersign automation archive AUTOMATION`"),
         Code::TooManyDrafts => {
             Some("drop those that nobody saves with `countersign automation draft drop DRAFT`, or have a person save them")

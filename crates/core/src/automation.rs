@@ -200,6 +200,7 @@ pub enum FiringReason {
     SameKey,
     SameEvent,
     InputsInvalid,
+    BudgetEstimate,
     LoopGuard,
     ChainTooDeep,
     CreatorInactive,
@@ -208,7 +209,7 @@ pub enum FiringReason {
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -228,6 +229,7 @@ impl FiringReason {
         Self::SameKey,
         Self::SameEvent,
         Self::InputsInvalid,
+        Self::BudgetEstimate,
         Self::LoopGuard,
         Self::ChainTooDeep,
         Self::CreatorInactive,
@@ -256,6 +258,7 @@ impl FiringReason {
             Self::SameKey => "same_key",
             Self::SameEvent => "same_event",
             Self::InputsInvalid => "inputs_invalid",
+            Self::BudgetEstimate => "budget_estimate",
             Self::LoopGuard => "loop_guard",
             Self::ChainTooDeep => "chain_too_deep",
             Self::CreatorInactive => "creator_inactive",
@@ -278,6 +281,7 @@ impl FiringReason {
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
             Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
             Self::InputsInvalid
+            | Self::BudgetEstimate
             | Self::LoopGuard
             | Self::ChainTooDeep
             | Self::CreatorInactive

@@ -155,6 +155,9 @@ pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
 pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
 pub const CALL_TIMEOUT_MS: u64 = 30_000;
+/// A source gives up so long before the time of its call is over, or a tenth of that time if that is less, so that its caller gets the
+/// source's own error.
+pub const SOURCE_EARLY_MS: u64 = 250;
 /// How long a call of a builtin action of safety class LOW may take; then it is `failed` or `in_doubt`.
 pub const LOW_TIMEOUT_MS: u64 = 4_000;
 /// The same for safety class MEDIUM. It is shorter: what cannot be fully undone is not left under way for long.

@@ -17,7 +17,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::LINES_CLEARED_MS;
-use countersign_core::{ActionId, Digest, Invocation, InvocationId, OrgId, Principal, SessionId, SpaceId, Status, Timestamp, json};
+use countersign_core::{
+    ActionId, Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, SessionId, SpaceId, Status, Timestamp, json,
+};
 use durable::Pace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -161,11 +163,11 @@ impl Pipeline {
         }
     }
 
-    /// Cancels a pending call of this principal's own. A call that is no longer pending stays as it is.
-    pub async fn cancel_call(&self, principal: &Principal, invocation: &InvocationId) -> Result<Invocation, Error> {
+    /// Cancels a pending call of this caller. A call that is no longer pending stays as it is.
+    pub async fn cancel_call(&self, org: &OrgId, caller: &PrincipalId, invocation: &InvocationId) -> Result<Invocation, Error> {
         let unknown = || Error::UnknownInvocation { invocation: invocation.to_string() };
-        let row = self.ledger().find_invocation(&principal.org, invocation).await?.ok_or_else(unknown)?;
-        if row.principal != principal.id {
+        let row = self.ledger().find_invocation(org, invocation).await?.ok_or_else(unknown)?;
+        if row.principal != *caller {
             return Err(unknown());
         }
         if row.status != Status::Pending || row.batch.is_some() {
@@ -175,7 +177,7 @@ impl Pipeline {
         match self.walk.record_ending(Ending::unexecuted(row, Status::Cancelled, None, failure, Row::From(Status::Pending))).await {
             Ok(cancelled) => Ok(cancelled),
             // It was answered, or has ended, meanwhile.
-            Err(Error::Conflict { .. }) => self.ledger().find_invocation(&principal.org, invocation).await?.ok_or_else(unknown),
+            Err(Error::Conflict { .. }) => self.ledger().find_invocation(org, invocation).await?.ok_or_else(unknown),
             Err(error) => Err(error),
         }
     }

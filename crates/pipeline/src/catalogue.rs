@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use listing::Listed;
 use org::{OrgCatalogue, Slot, Sources};
 use parking_lot::RwLock;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -88,6 +89,14 @@ impl Catalogue {
         let (catalogue, sources) = self.of(eyes.org()).await;
         let slot = sources.find(eyes, id.source())?;
         listing_of(&catalogue, &sources, slot).await.actions.into_iter().find(|action| action.id == id)
+    }
+
+    /// Why the action would refuse these params, if its schema says so: where it is in them, and what.
+    pub async fn misfit(&self, org: &OrgId, named: &str, params: &Value) -> Option<String> {
+        let id = ActionId::parse(named).ok()?;
+        let (_, definition) = self.find(org, &id).await.ok()??;
+        let mismatch = definition.params.mismatches(params).await.ok()?.into_iter().next()?;
+        Some(format!("`{}`: {}", mismatch.pointer, mismatch.message))
     }
 
     /// Whether the action is there no more: its source is gone, or lists it no longer. Where a source cannot tell, it is not.

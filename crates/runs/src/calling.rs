@@ -80,7 +80,7 @@ impl After {
         let done = match call.await {
             Ok(Outcome::Pending(waiting)) => {
                 let pipeline = &self.engine.0.ports.pipeline;
-                pipeline.cancel_call(&self.principal, &waiting.id).await.map(|_| ()).map_err(|error| error.to_string())
+                pipeline.cancel_call(&self.org, &self.principal.id, &waiting.id).await.map(|_| ()).map_err(|error| error.to_string())
             }
             Ok(Outcome::Ended { invocation, .. } | Outcome::Replayed(invocation)) => {
                 let settled = self.engine.settle_call(&self.org, &self.run, &self.entry, &invocation).await;

@@ -77,7 +77,12 @@ impl Engine {
         if let Some(reason) = stopped(&saved, &hook.trigger) {
             let why = hook.trigger.disabled_why.clone().filter(|_| reason == FiringReason::BreakerOpen);
             let refusal = self.refusal(&occurrence, reason, why);
-            return self.refuse(refusal, Error::Paused { automation: saved.id.clone() }).await;
+            let why = if reason == FiringReason::Paused {
+                Error::Paused { automation: saved.id.clone() }
+            } else {
+                Error::Disabled { trigger: hook.trigger.id.clone() }
+            };
+            return self.refuse(refusal, why).await;
         }
         let fired = match self.prepare(&occurrence).await? {
             Ok(new) => self.hand_over(new).await?,
@@ -233,6 +238,23 @@ impl Engine {
         payload: Value,
         lineage: Lineage,
     ) -> Result<(), Error> {
+        if let Some(reason) = stopped(saved, trigger) {
+            // The row is not the event's: once the trigger goes on, a replay of the event may start something.
+            let occasion = Occasion::Request;
+            let occurrence = Occurrence {
+                saved,
+                program,
+                trigger: Some(trigger),
+                kind: TriggerType::Event,
+                payload,
+                occasion,
+                reason,
+                lineage,
+                asked_by: None,
+            };
+            self.hand_over(self.refusal(&occurrence, reason, None)).await?;
+            return Ok(());
+        }
         // An event that may start nothing is not gathered: it could keep the others from starting something.
         let is_refused = chain_refuses(&program.definition.execution.chain_policy, &saved.id, &lineage, TriggerType::Event).is_some();
         let gather = gather_of(program, &trigger.id);
@@ -309,6 +331,10 @@ impl Engine {
             Ok(inputs) => inputs,
             Err(mistakes) => return Ok(Err(mistakes)),
         };
+        if let Some(estimate) = self.too_dear(&saved.org, program).await? {
+            let why = format!("it would cost about ${estimate}, and may cost ${}", program.definition.execution.budget_cap_usd);
+            return Ok(Ok(self.refusal(occurrence, FiringReason::BudgetEstimate, Some(why))));
+        }
         let shown_inputs = self.0.ports.pipeline.redact_inputs(&saved.org, &saved.space, &inputs).await;
         let execution = &program.definition.execution;
         let now = self.now();

@@ -115,7 +115,12 @@ impl Engine {
         }
         let action = self.action_of(org, step).await;
         match step.params.render(renderer, &context, action.as_ref().map(|action| &action.params_schema)).await {
-            Ok(params) => Rendered { params: Some(params), ..rendered },
+            Ok(params) => {
+                let misfit = self.0.ports.pipeline.catalogue().misfit(org, &step.definition.action, &params).await;
+                // It may quote what the template was given.
+                let error = misfit.map(|why| RenderError::new(Reason::Misfit, pipeline::redact_text(&why)));
+                Rendered { params: Some(params), error, ..rendered }
+            }
             Err(error) => rendered.failed(error, &reads, sight),
         }
     }

@@ -73,6 +73,11 @@ impl Engine {
         }))
     }
 
+    /// The names of the queues that this process knows.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.0.settings.queues.iter().map(|queue| queue.name.as_str())
+    }
+
     /// Says that an automation was saved or changed: its schedules may be due earlier than was known.
     pub fn automations_changed(&self) {
         self.0.schedule_changed.notify_one();

@@ -12,6 +12,8 @@ pub enum Error {
     Archived { automation: AutomationId },
     #[error("the automation `{automation}` is paused")]
     Paused { automation: AutomationId },
+    #[error("the trigger `{trigger}` is disabled")]
+    Disabled { trigger: String },
     #[error("the automation has no trigger `{trigger}`")]
     UnknownTrigger { trigger: String },
     #[error("the inputs do not fit")]

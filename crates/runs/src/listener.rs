@@ -337,7 +337,7 @@ impl Engine {
         let Some(heard) = heard(event, &value) else { return Ok(false) };
         for (automation, trigger) in triggers.matcher.matching(&heard) {
             let saved = self.ledger().find_automation(org, &automation).await?;
-            let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?.filter(|trigger| trigger.is_enabled);
+            let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?;
             let (Some(saved), Some(trigger)) = (saved, trigger) else { continue };
             if heard.space.is_none() && !self.ledger().is_heard_in(org, &saved.space, event).await? {
                 continue;
@@ -394,6 +394,7 @@ fn problem(error: &Error) -> String {
         Error::UnknownAutomation { .. }
         | Error::Archived { .. }
         | Error::Paused { .. }
+        | Error::Disabled { .. }
         | Error::UnknownTrigger { .. }
         | Error::InputsInvalid { .. }
         | Error::KeyReused { .. }

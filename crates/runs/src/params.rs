@@ -4,6 +4,7 @@ use automation::Mistake;
 use automation::template::{self, Context, Names, Reason, RenderError, Renderer, Template};
 use countersign_core::Future;
 use countersign_core::call::Label;
+use countersign_core::json::escape;
 use countersign_core::limits::{PROVENANCE_MAX, STEP_PARAMS_BYTES_MAX};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +26,10 @@ impl Params {
         members(config, names).map(Self)
     }
 
-    /// `schema` is the schema of the params; it says which leaves may be texts.
+    /// `schema` is the schema of the params; it says which leaves may be texts. An error names the leaf by its JSON pointer.
     pub(crate) async fn render(&self, renderer: &Renderer, context: &Context, schema: Option<&Value>) -> Result<Value, RenderError> {
         let mut left = STEP_PARAMS_BYTES_MAX;
-        object(&self.0, renderer, context, schema, &mut left).await.map(Value::Object)
+        object(&self.0, "", renderer, context, schema, &mut left).await.map(Value::Object)
     }
 
     /// The members of the context that its templates read.
@@ -63,7 +64,7 @@ impl Leaf {
 
 fn label_members(members: &[(String, Leaf)], place: &str, of: &dyn Fn(&str) -> Label, labels: &mut BTreeMap<String, Label>) {
     for (name, leaf) in members {
-        label(leaf, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")), of, labels);
+        label(leaf, format!("{place}/{}", escape(name)), of, labels);
     }
 }
 
@@ -96,6 +97,7 @@ fn leaf(value: &Value, names: &Names) -> Result<Leaf, Vec<Mistake>> {
 
 async fn object(
     members: &[(String, Leaf)],
+    place: &str,
     renderer: &Renderer,
     context: &Context,
     schema: Option<&Value>,
@@ -104,13 +106,15 @@ async fn object(
     let mut rendered = Map::new();
     for (name, leaf) in members {
         let schema = below(schema, |schema| schema.get("properties")?.get(name));
-        rendered.insert(name.clone(), value(leaf, renderer, context, schema, left).await?);
+        let place = format!("{place}/{}", escape(name));
+        rendered.insert(name.clone(), value(leaf, place, renderer, context, schema, left).await?);
     }
     Ok(rendered)
 }
 
 fn value<'a>(
     leaf: &'a Leaf,
+    place: String,
     renderer: &'a Renderer,
     context: &'a Context,
     schema: Option<&'a Value>,
@@ -122,19 +126,20 @@ fn value<'a>(
             Leaf::Template(template) => {
                 // Many trivial templates in a row would keep their thread to themselves.
                 tokio::task::coop::consume_budget().await;
-                let rendered = renderer.render_value(template, context, is_text(schema)).await?;
+                let rendered = renderer.render_value(template, context, is_text(schema)).await;
+                let rendered = rendered.map_err(|error| RenderError { message: format!("`{place}`: {error}"), ..error })?;
                 *left = left.checked_sub(bytes(&rendered)).ok_or_else(too_large)?;
                 Ok(rendered)
             }
             Leaf::List(items) => {
                 let schema = below(schema, |schema| schema.get("items"));
                 let mut rendered = Vec::with_capacity(items.len());
-                for item in items {
-                    rendered.push(value(item, renderer, context, schema, left).await?);
+                for (index, item) in items.iter().enumerate() {
+                    rendered.push(value(item, format!("{place}/{index}"), renderer, context, schema, left).await?);
                 }
                 Ok(Value::Array(rendered))
             }
-            Leaf::Object(members) => object(members, renderer, context, schema, left).await.map(Value::Object),
+            Leaf::Object(members) => object(members, &place, renderer, context, schema, left).await.map(Value::Object),
         }
     })
 }
@@ -222,6 +227,20 @@ mod tests {
             assert!(rendered(leaf, most).is_ok(), "{leaf}");
             assert_eq!(rendered(leaf, most + 1).unwrap_err().reason, Reason::Output, "{leaf}");
         }
+    }
+
+    #[test]
+    fn an_error_names_the_param_and_its_template_and_quotes_no_value() {
+        let context = Context::new([("o".to_owned(), json!({ "a": "hunter2" }))]).unwrap();
+        let names = Names { outputs: ["o".to_owned()].into(), ..Names::default() };
+        let config = json!({ "title": "{{ o.a }}", "to/from": ["plain", "Dear\nyou {{ o.missing.deep }}!"] });
+        let params = Params::of(config.as_object().unwrap(), &names).unwrap();
+        let rendered = params.render(&Renderer::new(std::sync::Arc::new(Nobody)), &context, None).now_or_never().unwrap();
+        let error = rendered.unwrap_err();
+        assert_eq!(
+            (error.code(), error.message.as_str()),
+            ("template_undefined", "`/to~1from/1`: undefined value in `{{ o.missing.deep }}!` (line 2)")
+        );
     }
 
     #[test]

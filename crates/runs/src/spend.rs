@@ -2,13 +2,29 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::program::StepProgram;
+use crate::program::{Program, StepProgram};
 use crate::walk::Walk;
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
-use countersign_core::{Invocation, OrgId, RunId};
+use countersign_core::run::Phase;
+use countersign_core::{Amount, Invocation, OrgId, RunId};
 use serde_json::Value;
 
 impl Engine {
+    /// What a run will likely cost, if that is more than it may: it would only begin what it cannot end. A step without a history costs what it
+    /// can cost at most, and one that may be skipped counts nothing.
+    pub(crate) async fn too_dear(&self, org: &OrgId, program: &Program) -> Result<Option<Amount>, Error> {
+        let Some(prices) = &self.0.ports.prices else { return Ok(None) };
+        let mut estimate = 0_i64;
+        for step in program.steps(Phase::Plan).iter().filter(|step| step.when.is_none()) {
+            let written = Value::Object(step.definition.config.clone());
+            let Some(most) = prices.worst_case(&step.definition.action, &written) else { continue };
+            let mean = self.ledger().mean_cost(org, &step.definition.action).await?;
+            estimate = estimate.saturating_add(mean.unwrap_or(most).as_millionths());
+        }
+        let estimate = Amount::from_millionths(estimate).unwrap_or(Amount::MAX);
+        Ok(Some(estimate).filter(|estimate| *estimate > program.definition.execution.budget_cap_usd))
+    }
+
     /// Says what a call did cost, if that is known.
     pub(crate) async fn settle_call(&self, org: &OrgId, run: &RunId, entry: &str, ended: &Invocation) -> Result<(), Error> {
         if let Some(spent) = self.0.ports.prices.as_ref().and_then(|prices| prices.cost(ended)) {
@@ -26,7 +42,8 @@ impl Walk {
             return Ok(Reserved::Done);
         };
         let cap = self.program.definition.execution.budget_cap_usd;
-        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step, attempts).await, most, cap };
+        let action = step.definition.action.clone();
+        let reserve = ReserveBudget { lease: self.lease.clone(), key: self.entry_of(step, attempts).await, action, most, cap };
         Ok(self.engine.ledger().reserve_budget(reserve).await?)
     }
 

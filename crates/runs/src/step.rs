@@ -12,7 +12,7 @@ use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::automation::TriggerType;
 use countersign_core::call::Label;
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{LEASE_SILENT_SECONDS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::{LEASE_SILENT_SECONDS, SOURCE_EARLY_MS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Action, ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
@@ -80,7 +80,8 @@ impl Walk {
             },
         };
         let end = match taken {
-            Ok(end) if self.time_left_ms() == 0 => end.cut_off(),
+            // A source gives up a little before its time is over, and that time was what the run had left.
+            Ok(end) if self.time_left_ms() <= SOURCE_EARLY_MS => end.cut_off(),
             Ok(end) => end,
             Err(waits) => return Ok(waits),
         };

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::step::{Stepped, Waits};
 use automation::definition::Concurrency;
-use countersign_core::automation::Automation;
+use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
@@ -24,9 +24,10 @@ use tokio_util::sync::CancellationToken;
 /// The code of a run that took longer than it may.
 pub(crate) const TIMED_OUT: &str = "timed_out";
 
-/// The code of a run for which nobody may act any more, and what it says.
-const CREATOR_INACTIVE: &str = "creator_inactive";
-const NOBODY: &str = "whoever saved the automation may no longer act, or it is archived";
+/// Why nobody acts for a run any more: a code, and what it says.
+type Nobody = (&'static str, &'static str);
+const ARCHIVED: Nobody = ("automation_archived", "the automation is archived");
+const INACTIVE: Nobody = ("creator_inactive", "whoever saved the automation may no longer act");
 
 /// How soon a run is looked at again that could not go on because something is away.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -126,7 +127,9 @@ impl Engine {
         let (principal, program) = match (principal, program) {
             (Some(principal), Ok(program)) => (principal, program),
             (None, _) => {
-                self.end_at_once(lease, run, CREATOR_INACTIVE, NOBODY).await?;
+                let (code, why) = nobody(&automation);
+                self.leave_call(&run).await;
+                self.end_at_once(lease, run, code, why).await?;
                 return Ok(None);
             }
             (_, Err(Error::Unreadable { message, .. })) => {
@@ -168,6 +171,15 @@ impl Engine {
     async fn acting(&self, run: &Run) -> Result<Option<Principal>, Error> {
         let acts_as = PrincipalId::Automation(run.automation.clone());
         Ok(self.ledger().find_principal_in(&run.org, &acts_as, &run.session).await?)
+    }
+
+    /// Takes back the question that the run waits for: nobody acts for it any more.
+    async fn leave_call(&self, run: &Run) {
+        let Some(waited_for) = &run.invocation else { return };
+        let caller = PrincipalId::Automation(run.automation.clone());
+        if let Err(error) = self.0.ports.pipeline.cancel_call(&run.org, &caller, waited_for).await {
+            tracing::warn!(run = %run.id, %error, "the call of a run that ends could not be cancelled");
+        }
     }
 
     /// The output of a step that is an artifact; `None` if it is gone.
@@ -217,8 +229,10 @@ impl Walk {
             match self.engine.acting(&self.run).await? {
                 Some(principal) => self.principal = principal,
                 None => {
+                    let saved = self.engine.ledger().find_automation(&self.run.org, &self.run.automation).await?;
+                    let (code, why) = nobody(saved.as_ref().unwrap_or(&self.automation));
                     // What follows a failure would act for them too: it is not begun.
-                    self.fail(&step.definition.step_id, Failure { code: CREATOR_INACTIVE.to_owned(), message: NOBODY.to_owned() });
+                    self.fail(&step.definition.step_id, Failure { code: code.to_owned(), message: why.to_owned() });
                     return self.end().await;
                 }
             }
@@ -329,7 +343,7 @@ impl Walk {
         };
         if let Some(at) = at {
             // If a person has answered it meanwhile, or if it has begun, it goes its way and has its receipt.
-            match self.engine.0.ports.pipeline.cancel_call(&self.principal, &at).await {
+            match self.engine.0.ports.pipeline.cancel_call(&self.run.org, &self.principal.id, &at).await {
                 Ok(call) if call.status == Status::Cancelled => {}
                 // Whoever runs the step again has to know what became of it.
                 Ok(call) => self.unsaved.extend(self.left(call.id)),
@@ -446,6 +460,11 @@ impl Walk {
         let until = Timestamp::from_micros(self.engine.now().as_micros().saturating_add(after_micros));
         Waits { waiting_for, invocation: None, until: Some(until), attempts: self.run.attempts }
     }
+}
+
+/// Why there is nobody to act for the runs of this automation.
+fn nobody(automation: &Automation) -> Nobody {
+    if automation.status == AutomationStatus::Archived { ARCHIVED } else { INACTIVE }
 }
 
 /// Reading an artifact fails by the store or by where its bytes are.

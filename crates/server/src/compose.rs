@@ -456,7 +456,7 @@ fn engine(
         random: Arc::clone(random),
         prices: None,
     };
-    let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).to_vec();
+    let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).collect();
     Ok(runs::Engine::new(ports, runs::Settings { queues }))
 }
 

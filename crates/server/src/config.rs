@@ -338,9 +338,7 @@ const VARIABLES: &[&str] = &[
     "MAX_SOURCES",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
-    "WORKERS_FAST",
-    "WORKERS_MEDIUM",
-    "WORKERS_LONG",
+    "WORKERS_…",
     "EMAIL_SERVER",
     "EMAIL_FROM",
     "EMAIL_USERNAME",
@@ -392,9 +390,6 @@ impl Environment {
                 "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
-                "WORKERS_FAST" => read.workers.fast = Some(whole_number(name, &value)?),
-                "WORKERS_MEDIUM" => read.workers.medium = Some(whole_number(name, &value)?),
-                "WORKERS_LONG" => read.workers.long = Some(whole_number(name, &value)?),
                 "EMAIL_SERVER" => read.email.server = Some(value),
                 "EMAIL_FROM" => read.email.from = Some(value),
                 "EMAIL_USERNAME" => read.email.username = Some(value),
@@ -406,6 +401,9 @@ impl Environment {
                     read.oidc.take(of_oidc, value, items)?;
                 }
                 of_artifacts if artifacts::VARIABLES.contains(&of_artifacts) => read.artifacts.take(of_artifacts, value),
+                workers if let Some(queue) = workers.strip_prefix("WORKERS_") => {
+                    read.workers.0.insert(queue.to_lowercase(), whole_number(name, &value)?);
+                }
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
                     let all = VARIABLES.iter().chain(oidc::VARIABLES).chain(artifacts::VARIABLES);

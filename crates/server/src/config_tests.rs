@@ -180,9 +180,15 @@ fn which_programs_are_mcp_servers_is_said_in_the_file_and_checked_at_the_start()
 
 #[test]
 fn each_queue_has_its_own_workers() {
-    let workers = |env: &[_]| load(Flags::default(), env).map(|config| config.workers.queues().map(|(_, workers)| workers));
-    assert_eq!(workers(&[]), Ok([16, 16, 4]));
-    assert_eq!(workers(&[("COUNTERSIGN_WORKERS_FAST", "2"), ("COUNTERSIGN_WORKERS_LONG", "0")]), Ok([2, 16, 0]));
+    let workers = |env: &[_]| {
+        load(Flags::default(), env)
+            .map(|config| config.workers.queues().map(|(queue, workers)| format!("{queue} {workers}")).collect::<Vec<_>>())
+    };
+    assert_eq!(workers(&[]).unwrap(), ["fast 16", "long 4", "medium 16"]);
+    let set = [("COUNTERSIGN_WORKERS_FAST", "2"), ("COUNTERSIGN_WORKERS_LONG", "0"), ("COUNTERSIGN_WORKERS_GPU", "1")];
+    assert_eq!(workers(&set).unwrap(), ["fast 2", "gpu 1", "long 0", "medium 16"]);
+    let error = workers(&[("COUNTERSIGN_WORKERS_AUTO", "1")]).unwrap_err().to_string();
+    assert!(error.starts_with("`workers.auto` is not valid"), "{error}");
     let error = workers(&[("COUNTERSIGN_WORKERS_MEDIUM", "5000")]).unwrap_err().to_string();
     assert_eq!(error, "`workers.medium` is not valid: 5000 is more than 1000");
 }

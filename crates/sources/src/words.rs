@@ -1,5 +1,6 @@
 //! Errors and message texts that all sources share.
 
+use countersign_core::limits::SOURCE_EARLY_MS;
 use countersign_core::source::{CallContext, Error};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Error {
 
 /// How long a source lets a call take: a little less than its caller does, so that the caller gets the source's own error.
 pub(crate) fn patience(context: &CallContext) -> Duration {
-    Duration::from_millis(context.timeout_ms - (context.timeout_ms / 10).min(250))
+    Duration::from_millis(context.timeout_ms - (context.timeout_ms / 10).min(SOURCE_EARLY_MS))
 }
 
 /// A caller's text, made safe to show in a message: characters that could hide or rewrite the rest are escaped, and it is cut to a short

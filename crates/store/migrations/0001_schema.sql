@@ -1008,11 +1008,13 @@ CREATE TABLE budget_entries (
   run_id TEXT NOT NULL,
   -- The key of the call.
   key TEXT NOT NULL,
+  action TEXT NOT NULL,
   reserved BIGINT NOT NULL,
   spent BIGINT,
   at BIGINT NOT NULL,
   PRIMARY KEY (org_id, run_id, key)
 );
+CREATE INDEX budget_entries_by_action ON budget_entries (org_id, action, at) WHERE spent IS NOT NULL;
 
 -- Steps of runs that have ended.
 CREATE TABLE run_steps (

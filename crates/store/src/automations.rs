@@ -185,7 +185,7 @@ impl Automations for Store {
         Box::pin(async move {
             let sql = "SELECT triggers.automation_id, automations.space_id, triggers.id, automations.definition FROM triggers
                        JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id
-                       WHERE triggers.org_id = $1 AND kind = 'event' AND enabled = 1 AND automations.status = 'active'
+                       WHERE triggers.org_id = $1 AND kind = 'event' AND automations.status <> 'archived'
                        ORDER BY triggers.automation_id, triggers.id";
             all(self.db.read(sql, &vals![org.as_str()]).await?, |row| {
                 let mut columns = Columns::of(row);

@@ -152,7 +152,7 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, id",
     ),
     ("run_leases", "run_id, org_id, space_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
-    ("budget_entries", "org_id, run_id, key, reserved, spent, at", "org_id, run_id, key"),
+    ("budget_entries", "org_id, run_id, key, action, reserved, spent, at", "org_id, run_id, key"),
     ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),
     ("whole_results", "org_id, invocation_id, session_id, result", "org_id, invocation_id"),
     (

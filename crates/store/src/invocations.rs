@@ -23,7 +23,7 @@ use countersign_core::ports::events::EventDraft;
 use countersign_core::ports::invocations::{
     Approve, Approved, Begin, BeginAgain, Begun, Finish, Finished, Held, Hold, Reservation, SignedAnswer, SignedIntent,
 };
-use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Tier, Timestamp};
+use countersign_core::{ActionId, AutomationId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Tier, Timestamp};
 use finish::doubt_in;
 use hold::{approve_in, hold_in};
 use keys::{SELECT_RESERVATION, read_reservation};
@@ -53,6 +53,10 @@ pub struct InvocationFilter {
     pub status: Option<Status>,
     pub action: Option<ActionId>,
     pub tier: Option<Tier>,
+    /// Only calls of runs of this automation.
+    pub automation: Option<AutomationId>,
+    /// Only calls that a person answered.
+    pub answered: bool,
     /// Calls in these spaces are left out.
     pub hidden: BTreeSet<SpaceId>,
 }
@@ -72,6 +76,17 @@ impl InvocationFilter {
                 params.push(Val::from(value));
                 clauses.push_str(&format!(" AND {column} = ${}", params.len()));
             }
+        }
+        if let Some(automation) = &self.automation {
+            params.push(Val::from(automation.as_str()));
+            clauses.push_str(&format!(
+                " AND EXISTS (SELECT 1 FROM sessions WHERE sessions.org_id = $1 AND sessions.id = invocations.session_id
+                  AND sessions.automation_id = ${})",
+                params.len()
+            ));
+        }
+        if self.answered {
+            clauses.push_str(" AND id IN (SELECT invocation_id FROM approvals WHERE org_id = $1)");
         }
         clauses
     }

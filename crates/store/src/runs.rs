@@ -191,6 +191,10 @@ impl Runs for Store {
         Box::pin(settle(self, org, run, key, spent))
     }
 
+    fn mean_cost<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<Amount>, Error>> {
+        Box::pin(self.read_mean_cost(org, action))
+    }
+
     fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>> {
         Box::pin(self.read_p95_ms(org, action))
     }
@@ -234,7 +238,7 @@ impl Runs for Store {
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>> {
         Box::pin(async move {
             let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.automation_id, runs.id, runs.invocation_id FROM runs
-                       JOIN run_leases ON run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
+                       JOIN run_leases ON run_leases.org_id = runs.org_id AND run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
                        JOIN invocations ON invocations.org_id = runs.org_id AND invocations.id = runs.invocation_id
                        AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
                        WHERE runs.status = 'waiting' LIMIT $1";

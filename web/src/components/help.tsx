@@ -1,3 +1,4 @@
+import { paletteKeys } from '@/lib/hotkeys'
 import { Dialog, DialogFoot } from './dialog'
 import { PLACES } from './shell'
 import { Button, Kbd } from './ui'
@@ -11,24 +12,25 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['⇧A', 'always allow'],
   ['L', 'later, or back from there: decides nothing'],
   ['X / ⇧X', 'select one, select to here'],
-  ['N', 'show what is new, clear what has ended'],
+  ['N', 'show what is new, clear what has ended or was put off'],
   ['/', 'filter'],
   ['Esc', 'close, or clear the selection'],
-  ['⌘K', 'go anywhere'],
 ]
 
 export function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Keys" onClose={onClose}>
-      <dl className="mt-3 grid grid-cols-[8rem_1fr] gap-y-2">
-        {[...KEYS, ...PLACES.map(place => [place.keys.toUpperCase(), place.name] as const)].map(([keys, what]) => (
-          <div key={keys} className="contents">
-            <dt>
-              <Kbd>{keys}</Kbd>
-            </dt>
-            <dd>{what}</dd>
-          </div>
-        ))}
+      <dl className="mt-3 grid grid-cols-[8rem_minmax(0,1fr)] gap-y-2">
+        {[...KEYS, [paletteKeys(), 'go anywhere'] as const, ...PLACES.map(place => [place.keys.toUpperCase(), place.name] as const)].map(
+          ([keys, what]) => (
+            <div key={keys} className="contents">
+              <dt>
+                <Kbd>{keys}</Kbd>
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ),
+        )}
       </dl>
       <DialogFoot>
         <Button onClick={onClose}>Close</Button>

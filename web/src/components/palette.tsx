@@ -1,13 +1,15 @@
-// ⌘K: pages, pending calls, actions and ids, from the keyboard.
-import { useQuery } from '@tanstack/react-query'
+// ⌘K: pages, pending calls, actions, what has a name, and ids, from the keyboard.
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useMemo, useState } from 'react'
+import { api, body } from '@/api/client'
 import { titleOf } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { TABS as POLICY_TABS } from '@/features/policies/tabs'
 import { PARTS } from '@/features/settings/parts'
 import { actionsQuery } from '@/lib/actions'
 import { automationsQuery } from '@/lib/automations'
+import { ago } from '@/lib/format'
 import { useNotifications } from '@/lib/notice'
 import { found, placeOfId } from '@/lib/search'
 import { setTheme } from '@/lib/theme'
@@ -19,11 +21,45 @@ type Hit = { id: string; kind: string; text: string; go: () => void }
 /** All pages and commands, before anything is typed. */
 const MOST = 20
 
+/** The newest of each that has a name and an id; none of those that this person may not list. */
+const namedQuery = queryOptions({
+  queryKey: ['palette'],
+  queryFn: async () => {
+    const newest = { params: { query: { limit: 100 } } }
+    const none = () => ({ items: [] })
+    const [sessions, spaces, secrets, connections, grants, runs] = await Promise.all([
+      body(api.GET('/api/v1/sessions', newest)).catch(none),
+      body(api.GET('/api/v1/spaces', newest)).catch(none),
+      body(api.GET('/api/v1/secrets', newest)).catch(none),
+      body(api.GET('/api/v1/connections', newest)).catch(none),
+      body(api.GET('/api/v1/grants', newest)).catch(none),
+      body(api.GET('/api/v1/runs', newest)).catch(none),
+    ])
+    return [
+      ...spaces.items.map(({ id, name }) => ({ id, kind: 'space', text: name })),
+      ...secrets.items.map(({ id, name }) => ({ id, kind: 'secret', text: name })),
+      ...connections.items.map(({ id, name }) => ({ id, kind: 'connection', text: name })),
+      ...sessions.items.map(({ id, title }) => ({ id, kind: 'session', text: title || id })),
+      ...grants.items.map(({ id, covers, session_title, state }) => ({
+        id,
+        kind: 'grant',
+        text: [covers, session_title, state].filter(Boolean).join(' · '),
+      })),
+      ...runs.items.map(({ id, automation_name, status, created_at }) => ({
+        id,
+        kind: 'run',
+        text: `${automation_name ?? id} · ${status} · ${ago(created_at, Date.now())}`,
+      })),
+    ]
+  },
+})
+
 export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const { shelf } = useShelf()
   const actions = useQuery(actionsQuery)
   const automations = useQuery(automationsQuery)
+  const named = useQuery(namedQuery)
   const notifications = useNotifications()
   const [query, setQuery] = useState('')
   const [at, setAt] = useState(0)
@@ -76,8 +112,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
           go: () => void navigate({ to: '/actions', search: { action: action.id } }),
         })),
       ),
+      ...(named.data ?? []).map(each => ({ ...each, go: () => void navigate({ href: placeOfId(each.id) }) })),
     ],
-    [navigate, shelf, actions.data, automations.data, notifications.state, notifications.ask],
+    [navigate, shelf, actions.data, automations.data, named.data, notifications.state, notifications.ask],
   )
   const hits = useMemo(() => {
     const place = placeOfId(query)
@@ -90,9 +127,14 @@ export function Palette({ onClose }: { onClose: () => void }) {
     onClose()
     hit.go()
   }
+  const move = (to: number) => {
+    if (!hits[to]) return
+    setAt(to)
+    document.getElementById(`palette-${to}`)?.scrollIntoView?.({ block: 'nearest' })
+  }
   const pressed = (event: KeyboardEvent) => {
-    if (event.key === 'ArrowDown') setAt(old => Math.min(hits.length - 1, old + 1))
-    else if (event.key === 'ArrowUp') setAt(old => Math.max(0, old - 1))
+    if (event.key === 'ArrowDown') move(at + 1)
+    else if (event.key === 'ArrowUp') move(at - 1)
     else if (event.key === 'Enter') pick(hits[at])
     else return
     event.preventDefault()
@@ -105,8 +147,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-expanded
         aria-controls="palette"
         aria-activedescendant={hits[at] && `palette-${at}`}
-        aria-label="Search pages, calls, actions and ids"
-        placeholder="A page, a call, an action, an id"
+        aria-label="Search pages, calls, actions, names and ids"
+        placeholder="A page, a call, an action, a name, an id"
         value={query}
         onChange={event => {
           setQuery(event.target.value)

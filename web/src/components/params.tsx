@@ -24,7 +24,7 @@ export function Params({ params, schema }: { params: Record<string, unknown>; sc
       {names.map(name => {
         const { label, type } = labelOf(schema, name)
         return (
-          <div key={name} className="grid gap-x-4 px-3 py-2 sm:grid-cols-[10rem_1fr]">
+          <div key={name} className="grid gap-x-4 px-3 py-2 sm:grid-cols-[10rem_minmax(0,1fr)]">
             <dt className="foreign font-mono text-xs leading-6 text-muted-fg" title={type}>
               {line(name)}
               {label && <span className="block font-sans">{line(label)}</span>}
@@ -52,7 +52,9 @@ export function Value({ value }: { value: unknown }) {
       </div>
       {isLong && (
         <button type="button" className="text-xs text-primary underline" onClick={() => setWhole(!whole)}>
-          {whole ? 'Show less' : `Show all ${text.length.toLocaleString()} characters, ${lines.length.toLocaleString()} lines`}
+          {whole
+            ? 'Show less'
+            : `Show all ${text.length.toLocaleString()} characters${lines.length > 1 ? `, ${lines.length.toLocaleString()} lines` : ''}`}
         </button>
       )}
     </>

@@ -1,6 +1,6 @@
 // What happened, one stage below the other.
-import { absolute, clockTime } from '@/lib/format'
-import { cx, Foreign } from './ui'
+import { clockTime } from '@/lib/format'
+import { cx, Foreign, Time } from './ui'
 
 export type Stage = { at?: string; name: string; text: string; tone: 'ok' | 'bad' | 'plain' }
 
@@ -22,9 +22,9 @@ export function Rail({ stages, beside }: { stages: readonly Stage[]; beside?: (a
             <span className="font-medium">{stage.name.replace('_', ' ')}</span>
             <Foreign text={stage.text} className="text-muted-fg" />
             {stage.at && (
-              <time dateTime={stage.at} title={absolute(stage.at)} className="ml-auto font-mono text-xs text-muted-fg">
+              <Time at={stage.at} className="ml-auto font-mono text-xs text-muted-fg">
                 {beside ? beside(stage.at) : clockTime(stage.at)}
-              </time>
+              </Time>
             )}
           </p>
         </li>

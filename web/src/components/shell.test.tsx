@@ -68,6 +68,50 @@ test('the palette has every page and command before anything is typed', async ()
     expect(texts).toContain(text)
 })
 
+test('the palette finds what has a name, and what the keys choose is in sight', async () => {
+  const scrolled = vi.fn()
+  const before = Element.prototype.scrollIntoView
+  Element.prototype.scrollIntoView = scrolled
+  const list = (...items: object[]) => ({ items, next: null })
+  const { user, router } = openPage('/actions', {
+    'GET /api/v1/sessions': () => list({ id: 'ses_7', title: 'Refund the customers' }),
+    'GET /api/v1/spaces': () => list({ id: 'spc_7', name: 'production' }),
+    'GET /api/v1/grants': () => list({ id: 'grt_7', covers: 'shop.refund', session_title: 'Refund the customers', state: 'active' }),
+    'GET /api/v1/runs': () => list({ id: 'run_7', automation_name: 'Morning note', status: 'waiting', created_at: base.created_at }),
+    // This one may not be listed by everybody.
+    'GET /api/v1/secrets': () => new Refused(403, { code: 'forbidden', detail: 'no', status: 403 }),
+  })
+  await screen.findByText('live')
+  await user.keyboard('{Control>}k{/Control}')
+  const found = await screen.findByRole('listbox', { name: 'Found' })
+  await user.keyboard('{ArrowDown}')
+  Element.prototype.scrollIntoView = before
+  expect(scrolled.mock.contexts.at(-1)).toBe(within(found).getByRole('option', { selected: true }))
+  const field = screen.getByRole('combobox')
+  for (const [typed, kinds] of [
+    ['refund the', ['session', 'grant']],
+    ['produc', ['space']],
+    ['morning', ['run']],
+  ] as const) {
+    await user.clear(field)
+    await user.type(field, typed)
+    await waitFor(() =>
+      expect(
+        within(found)
+          .getAllByRole('option')
+          .map(each => each.firstElementChild?.textContent),
+      ).toEqual(kinds),
+    )
+  }
+  await user.keyboard('{Enter}')
+  await waitFor(() => expect(router.state.location.pathname).toBe('/runs/run_7'))
+})
+
+test('where no pill says so, a line says that the stream is not live', async () => {
+  open({ 'GET /api/v1/stream': () => new Refused(500, { code: 'internal', detail: 'no', status: 500 }) })
+  expect(await screen.findByText('The live stream is reconnecting: what you see may be old.')).toBeTruthy()
+})
+
 test('the theme is changed, and kept', async () => {
   const { user } = open()
   const button = await screen.findByRole('button', { name: 'Light or dark' })

@@ -33,7 +33,8 @@ import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
 import { useLive } from '@/lib/events'
 import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
-import { useKeys } from '@/lib/hotkeys'
+import { paletteKeys, useKeys } from '@/lib/hotkeys'
+import type { Live } from '@/lib/live'
 import { meQuery, useLoggedOut } from '@/lib/me'
 import { useBadge, useLogoutNotification, useNotifications, useTitle } from '@/lib/notice'
 import { useUnread, useUnreadLive } from '@/lib/notifications'
@@ -41,7 +42,7 @@ import { setTheme } from '@/lib/theme'
 import { useWaiting, useWaitingLive } from '@/lib/waiting'
 import { Help } from './help'
 import { Palette } from './palette'
-import { Button, cx, Failed, Kbd } from './ui'
+import { Button, cx, Failed, Kbd, useLate } from './ui'
 
 type Place = {
   to:
@@ -84,6 +85,9 @@ export const PLACES: readonly Place[] = [
 /** On a phone there is room for a few; the palette has the rest. */
 const TABS = PLACES.filter(place => ['/', '/runs', '/overview'].includes(place.to))
 
+/** Words for which there is no room beside a page: then the icons stand alone. */
+const WIDE = 'max-lg:sr-only'
+
 export function Shell() {
   const navigate = useNavigate()
   const [open, setOpen] = useState<'palette' | 'help'>()
@@ -95,6 +99,7 @@ export function Shell() {
   useWaitingLive()
   useUnreadLive()
   const { drifted, held, dead } = useWaiting()
+  const { state } = useLive()
   const counts: Partial<Record<Place['to'], number | string>> = {
     '/': waiting,
     '/notifications': useUnread().count,
@@ -120,26 +125,29 @@ export function Shell() {
       <a href="#page" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:bg-panel focus:p-2">
         To the page
       </a>
-      <aside className="flex flex-col gap-3 border-r bg-panel p-3 max-md:hidden md:w-52 md:shrink-0">
-        <p className="flex items-center gap-2 px-2 pt-1 font-semibold">
-          <img src="/favicon.svg" alt="" className="size-5" /> Countersign
+      <aside className="flex w-52 shrink-0 flex-col gap-3 border-r bg-panel p-3 max-md:hidden max-lg:w-16 max-lg:px-2">
+        <p className="flex items-center gap-2 px-2 pt-1 font-semibold max-lg:justify-center">
+          <img src="/favicon.svg" alt="" className="size-5" /> <span className={WIDE}>Countersign</span>
         </p>
-        <Button className="justify-start font-normal text-muted-fg" onClick={() => setOpen('palette')}>
-          <Search aria-hidden className="size-4" /> Search <span className="flex-1" />
-          <Kbd>⌘K</Kbd>
+        <Button className="font-normal text-muted-fg lg:justify-start" onClick={() => setOpen('palette')}>
+          <Search aria-hidden className="size-4 shrink-0" /> <span className={cx(WIDE, 'flex-1 text-left')}>Search</span>
+          <span className="max-lg:hidden">
+            <Kbd>{paletteKeys()}</Kbd>
+          </span>
         </Button>
-        <nav aria-label="Pages" className="space-y-1">
+        <nav aria-label="Pages" className="-m-1 min-h-0 flex-1 space-y-1 overflow-y-auto p-1">
           {PLACES.map(place => (
             <Go key={place.to} place={place} count={counts[place.to] ?? 0} />
           ))}
         </nav>
-        <div className="mt-auto space-y-2 px-2 text-xs">
+        <div className="space-y-2 text-xs lg:px-2">
           <LivePill />
           <NotifyToggle />
           <Who />
         </div>
       </aside>
       <main id="page" className="flex min-h-0 min-w-0 flex-1 flex-col">
+        {state !== 'live' && state !== 'logged out' && <NotLive state={state} />}
         <KillSwitch />
         <Session />
         <div className="min-h-0 flex-1">
@@ -174,15 +182,15 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       inactiveProps={{ className: 'text-muted-fg hover:bg-muted hover:text-fg' }}
       className={cx(
         'relative flex items-center',
-        isTab ? 'min-h-12 flex-1 flex-col justify-center text-xs' : 'gap-2 rounded-md px-2 py-1.5',
+        isTab ? 'min-h-12 flex-1 flex-col justify-center text-xs' : 'gap-2 rounded-md px-2 py-1.5 max-lg:justify-center max-lg:py-2.5',
       )}
     >
-      <Icon aria-hidden className="size-4" /> {name}
+      <Icon aria-hidden className="size-4" /> <span className={isTab ? undefined : WIDE}>{name}</span>
       {!!count && (
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
-            isTab ? 'absolute top-0.5 left-1/2 ml-2' : 'ml-auto',
+            isTab ? 'absolute top-0.5 left-1/2 ml-2' : 'ml-auto max-lg:absolute max-lg:top-0 max-lg:right-0',
           )}
         >
           {count}
@@ -197,11 +205,14 @@ function LivePill() {
   const { state, pause } = useLive()
   const tone = state === 'live' ? 'bg-ok' : state === 'paused' ? 'bg-muted-fg' : 'bg-warn'
   return (
-    <p className="flex items-center gap-2">
-      <span aria-hidden className={cx('size-2 rounded-full', tone)} /> <span aria-live="polite">{state}</span>
+    <p className="flex items-center gap-2 max-lg:justify-center" title={state}>
+      <span aria-hidden className={cx('size-2 rounded-full', tone)} />{' '}
+      <span aria-live="polite" className={WIDE}>
+        {state}
+      </span>
       <button
         type="button"
-        className="ml-auto rounded p-1 hover:bg-muted"
+        className="rounded p-1 hover:bg-muted lg:ml-auto"
         aria-label={state === 'paused' ? 'Go on' : 'Pause the stream'}
         onClick={() => pause(state !== 'paused')}
       >
@@ -211,11 +222,20 @@ function LivePill() {
   )
 }
 
+/** Where no pill says so, once it lasts. */
+function NotLive({ state }: { state: Live }) {
+  return useLate(2_000) ? (
+    <p role="status" className="border-b bg-muted px-4 py-1 text-center text-xs md:hidden">
+      The live stream is {state}: what you see may be old.
+    </p>
+  ) : null
+}
+
 function NotifyToggle() {
   const { state, ask, stop, tryIt } = useNotifications()
   if (state === 'on')
     return (
-      <p className="flex items-center gap-2 text-muted-fg">
+      <p className="flex items-center gap-2 text-muted-fg max-lg:hidden">
         <Bell aria-hidden className="size-3.5" /> Notified
         <button type="button" className="ml-auto underline hover:text-fg" onClick={tryIt}>
           try
@@ -232,10 +252,10 @@ function NotifyToggle() {
     off: undefined,
   }[state]
   return why ? (
-    <p className="text-muted-fg">{why}</p>
+    <p className="text-muted-fg max-lg:hidden">{why}</p>
   ) : (
-    <button type="button" className="flex items-center gap-2 text-muted-fg hover:text-fg" onClick={ask}>
-      <Bell aria-hidden className="size-3.5" /> Notify me
+    <button type="button" title="Notify me" className="flex items-center gap-2 text-muted-fg hover:text-fg max-lg:mx-auto" onClick={ask}>
+      <Bell aria-hidden className="size-3.5" /> <span className={WIDE}>Notify me</span>
     </button>
   )
 }
@@ -243,8 +263,8 @@ function NotifyToggle() {
 function Who() {
   const me = useQuery(meQuery)
   return (
-    <p className="flex items-center gap-2 border-t pt-2">
-      <span className="min-w-0 flex-1 truncate" title={me.data?.principal}>
+    <p className="flex items-center gap-2 border-t pt-2 max-lg:flex-col">
+      <span className="min-w-0 flex-1 truncate max-lg:hidden" title={me.data?.principal}>
         {me.data?.name} {me.data?.role !== me.data?.name && <span className="text-muted-fg">{me.data?.role}</span>}
       </span>
       <button

@@ -92,11 +92,26 @@ export function Copy({ text, label, className }: { text: string; label?: string;
 /** A time as it is said, with the exact one behind it. */
 export function When({ at }: { at: string }) {
   const now = useNow()
+  return <Time at={at}>{ago(at, now)}</Time>
+}
+
+/** Words for a time. The exact one is shown to a pointer that stays on them, and below them once they are touched. */
+export function Time({ at, className, children }: { at: string; className?: string; children: ReactNode }) {
   return (
-    <time dateTime={at} title={absolute(at)} className="whitespace-nowrap">
-      {ago(at, now)}
+    <time
+      dateTime={at}
+      title={absolute(at)}
+      tabIndex={-1}
+      className={cx('whitespace-nowrap focus:after:block focus:after:whitespace-pre focus:after:content-[attr(title)]', className)}
+    >
+      {children}
     </time>
   )
+}
+
+/** A time, local and in UTC, as text. */
+export function Exactly({ at }: { at: string }) {
+  return <span className="block text-xs whitespace-pre text-muted-fg">{absolute(at)}</span>
 }
 
 /** A sentence and the one next step. */
@@ -137,12 +152,12 @@ export function Failed({ error, retry }: { error: ApiError; retry?: () => void }
 }
 
 /** Whether the component is there for longer than a moment: what is shown only then does not flicker. */
-export function useLate(): boolean {
+export function useLate(ms = 200): boolean {
   const [late, setLate] = useState(false)
   useEffect(() => {
-    const timer = setTimeout(() => setLate(true), 200)
+    const timer = setTimeout(() => setLate(true), ms)
     return () => clearTimeout(timer)
-  }, [])
+  }, [ms])
   return late
 }
 

@@ -4,7 +4,7 @@ import type { Schemas } from '@/api/types'
 export const MODE_SOURCES: Record<Schemas['ModeSource'], string> = {
   automation_override: 'automation',
   org_default: 'org',
-  inferred_default: 'default of its tier',
+  inferred_default: 'inferred from the tier',
 }
 
 /** The decision as one line: `org: allow → drift → require_approval`. */

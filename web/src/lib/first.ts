@@ -8,6 +8,6 @@ export function useOpenFirst(isOpen: boolean, first: string | undefined, open: (
   const opened = useRef<string>(undefined)
   useEffect(() => {
     if (isOpen) opened.current = list
-    else if (first && opened.current !== list && matchMedia('(min-width: 48rem)').matches) latest.current(first)
+    else if (first && opened.current !== list && matchMedia('(min-width: 64rem)').matches) latest.current(first)
   }, [isOpen, first, list])
 }

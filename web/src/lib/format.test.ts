@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ago, bytes, clockTime, countdown, counted, milliseconds, quoted, span, withFlags } from './format'
+import { absolute, ago, bytes, clockTime, countdown, counted, milliseconds, quoted, span, withFlags } from './format'
 
 const now = Date.parse('2026-11-17T12:00:00Z')
 
@@ -28,6 +28,11 @@ test('a time of the day is local, and to the millisecond', () => {
   expect(clockTime(local.toISOString())).toBe('09:04:05.067')
   // What the server measures more finely is cut.
   expect(clockTime(local.toISOString().replace('067Z', '067899Z'))).toBe('09:04:05.067')
+})
+
+test('an exact time is local and in UTC, each on a line of its own', () => {
+  const at = '2026-11-17T09:04:05.067Z'
+  expect(absolute(at)).toBe(`${new Date(at).toLocaleString()}\n2026-11-17 09:04:05 UTC`)
 })
 
 test('a command can be pasted into a shell, with the flags that have a value', () => {

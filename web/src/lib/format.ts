@@ -30,10 +30,10 @@ export function ago(at: string, now: number): string {
   return `${span(seconds)} ago`
 }
 
-/** Local time and UTC, for a tooltip. */
+/** Local time and UTC, each on its line. */
 export function absolute(at: string): string {
   const date = new Date(at)
-  return `${date.toLocaleString()} · ${date.toISOString()}`
+  return `${date.toLocaleString()}\n${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`
 }
 
 /** The time of a day to the millisecond, local: for what follows upon each other within moments. */

@@ -3,6 +3,9 @@ import { useEffect, useRef } from 'react'
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>
 
+/** How the keys of the palette are called here. */
+export const paletteKeys = (): string => (/Mac|iP/.test(navigator.platform) ? '⌘K' : 'Ctrl K')
+
 /** How long the first key of two waits for the second. */
 const SECOND_KEY_MS = 400
 

@@ -15,6 +15,8 @@ test('a pasted id leads to its page', () => {
     ['grt_01m7', '/policies/grants/grt_01m7'],
     ['ses_01m7', '/policies/sessions/ses_01m7'],
     ['spc_01m7', '/policies/spaces/spc_01m7'],
+    ['sec_01m7', '/secrets?secret=sec_01m7'],
+    ['con_01m7', '/secrets?connection=con_01m7'],
     ['aut_01m7', '/automations/aut_01m7'],
     ['drf_01m7', '/automations/drafts/drf_01m7'],
     ['run_01m7', '/runs/run_01m7'],

@@ -25,6 +25,8 @@ const PLACES: Record<string, (id: string) => string> = {
   rcp: id => `/receipts/${id}`,
   grt: id => `/policies/grants/${id}`,
   ses: id => `/policies/sessions/${id}`,
+  sec: id => `/secrets?secret=${id}`,
+  con: id => `/secrets?connection=${id}`,
   spc: id => `/policies/spaces/${id}`,
   aut: id => `/automations/${id}`,
   drf: id => `/automations/drafts/${id}`,

@@ -2,7 +2,7 @@
 //! paths are given by their own modules.
 
 /// Code and meaning, as `docs/concepts/definitions.md` lists them.
-pub const CODES: [(&str, &str); 51] = [
+pub const CODES: [(&str, &str); 53] = [
     ("definition_too_large", "the definition is larger than 256 KB, or nested deeper than 32 levels"),
     ("required", "a member is missing"),
     ("unknown_member", "a member does not exist"),
@@ -24,7 +24,8 @@ pub const CODES: [(&str, &str); 51] = [
     ("timezone_unknown", "there is no such time zone"),
     ("catch_up_invalid", "there is no such way to catch up"),
     ("catch_up_needs_queue", "all missed times cannot run where a firing is dropped while a run goes on"),
-    ("jsonpath_invalid", "the path is no JSONPath, or too long"),
+    ("jsonpath_invalid", "the path is no JSONPath"),
+    ("jsonpath_unsupported", "the path is too long, or one that we refuse"),
     ("mapping_too_large", "more than 64 inputs are mapped"),
     ("mapping_target_unknown", "an input that is mapped does not exist"),
     ("event_type_invalid", "the type of event has the wrong form"),
@@ -45,6 +46,7 @@ pub const CODES: [(&str, &str); 51] = [
     ("on_failure_nested", "a step has an `on_failure` of its own"),
     ("inputs_invalid", "the inputs of a run do not fit their schema"),
     ("event_type_unregistered", "warning: the server itself publishes no events of this type"),
+    ("filter_path_unknown", "warning: no event has the member that the filter looks at"),
     ("may_trigger_itself", "warning: a run of it may start it"),
     ("action_first_use", "worth checking: no automation of this space has used the action"),
     ("outside_system", "worth checking: the step changes something outside"),

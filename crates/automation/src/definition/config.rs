@@ -18,6 +18,15 @@ const TOLD_MAX: usize = 50;
 /// Keywords that count or name members and items, and never look into them.
 const OUTSIDE: [&str; 7] = ["required", "additionalProperties", "propertyNames", "minItems", "maxItems", "minProperties", "maxProperties"];
 
+/// In whose words it is told that a value does not fit its schema.
+pub(crate) struct Words {
+    pub(crate) code: &'static str,
+    pub(crate) taker: &'static str,
+    pub(crate) taken: &'static str,
+}
+
+const OF_ACTION: Words = Words { code: "config_invalid", taker: "the action", taken: "the params" };
+
 pub(super) fn check(config: &Value, params: &Value) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     too_large(config, "", &mut mistakes);
@@ -28,7 +37,7 @@ pub(super) fn check(config: &Value, params: &Value) -> Vec<Mistake> {
     match input_schema::compile(params) {
         Ok(validator) => {
             let errors = validator.iter_errors(config).filter(|error| is_certain(error, config));
-            mistakes.extend(errors.flat_map(|error| told(&error, params)).take(TOLD_MAX));
+            mistakes.extend(errors.flat_map(|error| told(&error, params, config, &OF_ACTION)).take(TOLD_MAX));
         }
         // The action itself is unusable, whatever is written here.
         Err(unusable) => mistakes.push(
@@ -91,26 +100,38 @@ fn has_hole(value: &Value) -> bool {
     }
 }
 
-fn told(error: &ValidationError<'_>, params: &Value) -> Vec<Mistake> {
+/// What a complaint of `schema` about a part of `value` says to whoever wrote that.
+pub(crate) fn told(error: &ValidationError<'_>, schema: &Value, value: &Value, words: &Words) -> Vec<Mistake> {
+    let Words { code, taker, taken } = words;
     let place = error.instance_path().to_string();
     let below = |name: &str| format!("{place}/{}", escape(name));
-    let schema = error.schema_path().to_string();
-    let at = |message: String, hint: String, place: &str| Mistake::new("config_invalid", message).hint(hint).under(place);
-    let owner = || params.pointer(schema.rsplit_once('/').map_or("", |(owner, _)| owner));
+    let asked_at = error.schema_path().to_string();
+    let at = |message: String, hint: String, place: &str| Mistake::new(code, message).hint(hint).under(place);
+    let owner = || schema.pointer(asked_at.rsplit_once('/').map_or("", |(owner, _)| owner));
     let properties = || owner().and_then(|owner| owner.get("properties")?.as_object());
-    if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
+    let unexpected = if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
+        Some(unexpected.clone())
+    } else if matches!(error.kind(), ValidationErrorKind::FalseSchema) && asked_at.ends_with("/additionalProperties") {
+        // So the library says it of a schema that has no properties at all.
+        value.pointer(&place).and_then(Value::as_object).map(|members| members.keys().cloned().collect())
+    } else {
+        None
+    };
+    if let Some(unexpected) = unexpected {
         let names: Vec<&str> = properties().into_iter().flat_map(Map::keys).map(String::as_str).collect();
         let all = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let hint = |name: &str| super::facts::did_you_mean(name, names.iter().copied(), format!("it takes {all}"));
-        return unexpected.iter().map(|name| at(format!("the action takes no `{name}`"), hint(name), &below(name))).collect();
+        let otherwise = if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {all}") };
+        let hint = |name: &str| super::facts::did_you_mean(name, names.iter().copied(), otherwise.as_str());
+        return unexpected.iter().map(|name| at(format!("{taker} takes no `{name}`"), hint(name), &below(name))).collect();
     }
     if let ValidationErrorKind::Required { property } = error.kind() {
         let name = property.as_str().unwrap_or_default();
         let about = properties().and_then(|properties| properties.get(name)?.get("description")?.as_str());
         let hint = about.map_or_else(|| format!("add `{name}`"), |about| format!("add `{name}`: {about}"));
-        return vec![at(format!("the action needs `{name}`"), hint, &below(name))];
+        return vec![at(format!("{taker} needs `{name}`"), hint, &below(name))];
     }
-    vec![at(error.masked().to_string(), format!("the schema of the params asks for it at `{schema}`"), &place)]
+    let message = super::shape::in_lower_case(&error.masked().to_string());
+    vec![at(message, format!("the schema of {taken} asks for it at `{asked_at}`"), &place)]
 }
 
 /// All texts of a value, each with its pointer.

@@ -14,6 +14,8 @@ pub struct Facts {
     pub automation_id: Option<String>,
     /// The actions that automations of this space have used.
     pub used_actions: BTreeSet<String>,
+    /// The queues that the operator has declared.
+    pub queues: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 
 use super::bounds;
 use super::facts::did_you_mean;
+use super::parts;
 use crate::Mistake;
 use countersign_core::json::escape;
 use countersign_core::limits::{INPUT_CHECKS_MAX, INPUT_SCHEMA_BYTES_MAX, INPUT_SCHEMA_DEPTH_MAX, INPUT_SCHEMA_PARTS_MAX};
@@ -45,15 +46,19 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Mistake> {
 pub(super) fn check(schema: &Value) -> Vec<Mistake> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let mistake = || invalid("inputs are an object, and the schema does not say so");
-    check_with(schema, (!is_object).then(|| mistake().hint("add `\"type\": \"object\"`, with one property for each input")))
+    let mut defaults = Vec::new();
+    let first = (!is_object).then(|| mistake().hint("add `\"type\": \"object\"`, with one property for each input"));
+    let mistakes = check_with(schema, first, &mut defaults);
+    if mistakes.is_empty() && !defaults.is_empty() { parts::defaults(schema, &defaults) } else { mistakes }
 }
 
 /// All mistakes of a schema of anything.
 pub(crate) fn check_any(schema: &Value) -> Vec<Mistake> {
-    check_with(schema, None)
+    check_with(schema, None, &mut Vec::new())
 }
 
-fn check_with(schema: &Value, first: Option<Mistake>) -> Vec<Mistake> {
+/// `defaults` becomes the pointers of what has one.
+fn check_with(schema: &Value, first: Option<Mistake>, defaults: &mut Vec<String>) -> Vec<Mistake> {
     if bounds::bytes(schema) > INPUT_SCHEMA_BYTES_MAX {
         return vec![
             invalid(format!("the schema is larger than {} KB", INPUT_SCHEMA_BYTES_MAX / 1024)).hint("take what only describes out of it"),
@@ -64,7 +69,7 @@ fn check_with(schema: &Value, first: Option<Mistake>) -> Vec<Mistake> {
         return vec![mistake.hint("put what is nested under `$defs` and refer to it")];
     }
     let mut mistakes: Vec<_> = first.into_iter().collect();
-    look_at(schema, "", &mut mistakes);
+    look_at(schema, "", &mut mistakes, defaults);
     if mistakes.is_empty() {
         let usable = expanded(schema).and_then(|_| compile(schema).map(drop));
         mistakes.extend(usable.err());
@@ -72,21 +77,24 @@ fn check_with(schema: &Value, first: Option<Mistake>) -> Vec<Mistake> {
     mistakes
 }
 
-fn look_at(schema: &Value, pointer: &str, mistakes: &mut Vec<Mistake>) {
+fn look_at(schema: &Value, pointer: &str, mistakes: &mut Vec<Mistake>, defaults: &mut Vec<String>) {
     match schema {
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| look_at(item, &format!("{pointer}/{index}"), mistakes));
+            items.iter().enumerate().for_each(|(index, item)| look_at(item, &format!("{pointer}/{index}"), mistakes, defaults));
         }
         Value::Object(members) => {
             for (name, value) in members {
                 let place = format!("{pointer}/{}", escape(name));
                 match name.as_str() {
                     "$ref" => mistakes.extend(reference_mistake(value).map(|mistake| mistake.under(&place))),
-                    "default" => mistakes.extend(token_mistake(value).map(|mistake| mistake.under(&place))),
+                    "default" => {
+                        defaults.push(pointer.to_owned());
+                        mistakes.extend(token_mistake(value).map(|mistake| mistake.under(&place)));
+                    }
                     // `properties` may have a member of any name, and its value is a schema.
                     "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                         for (name, schema) in value.as_object().into_iter().flatten() {
-                            look_at(schema, &format!("{place}/{}", escape(name)), mistakes);
+                            look_at(schema, &format!("{place}/{}", escape(name)), mistakes, defaults);
                         }
                     }
                     _ if REFUSED.contains(&name.as_str()) => {
@@ -94,7 +102,7 @@ fn look_at(schema: &Value, pointer: &str, mistakes: &mut Vec<Mistake>) {
                         mistakes.push(mistake.hint("put the part under `$defs` and refer to it with `#/$defs/…`").under(&place));
                     }
                     _ if VALUES.contains(&name.as_str()) => {}
-                    _ => look_at(value, &place, mistakes),
+                    _ => look_at(value, &place, mistakes, defaults),
                 }
             }
         }

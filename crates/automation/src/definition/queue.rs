@@ -8,12 +8,14 @@ use countersign_core::limits::{CALL_TIMEOUT_MS, QUEUE_FAST_SECONDS, QUEUE_MEDIUM
 pub(super) const AUTO: &str = "auto";
 const QUEUES: [&str; 4] = [AUTO, "fast", "medium", "long"];
 
-pub(super) fn mistake(named: &str) -> Option<Mistake> {
-    if QUEUES.contains(&named) {
+pub(super) fn mistake(named: &str, facts: &Facts) -> Option<Mistake> {
+    let declared = facts.queues.iter().map(String::as_str).filter(|name| !QUEUES.contains(name));
+    let queues: Vec<_> = QUEUES.into_iter().chain(declared).collect();
+    if queues.contains(&named) {
         return None;
     }
-    let all = QUEUES.map(|name| format!("`{name}`")).join(", ");
-    let hint = did_you_mean(named, QUEUES, format!("write one of {all}"));
+    let all = queues.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let hint = did_you_mean(named, queues, format!("write one of {all}"));
     Some(Mistake::new("queue_unknown", format!("there is no queue `{named}`")).hint(hint))
 }
 

@@ -33,7 +33,7 @@ pub fn read(written: &Value, facts: &Facts) -> Result<Read, Vec<Mistake>> {
     }
     triggers::check(value, facts, &mut found);
     steps::check(value, facts, &mut found);
-    check_execution(value, &mut found);
+    check_execution(value, facts, &mut found);
     check_metadata(value, &mut found);
 
     let as_written = |mistakes: Vec<Mistake>| mistakes.into_iter().map(|mistake| imported.as_written(mistake)).collect::<Vec<_>>();
@@ -80,14 +80,14 @@ fn place(pointer: &str, root: &Value) -> Vec<usize> {
         .collect()
 }
 
-fn check_execution(value: &Value, found: &mut Found) {
+fn check_execution(value: &Value, facts: &Facts, found: &mut Found) {
     let of = |name: &str| value.pointer(&format!("/execution/{name}"));
     if let Some(cap) = of("budget_cap_usd").filter(|cap| cap.as_f64().is_some_and(|cap| cap >= 0.0) && dollars::read(cap).is_none()) {
         let mistake = Mistake::new("money_precision", format!("{cap} has more than six decimals"));
         found.add("/execution/budget_cap_usd", [mistake.hint("write millionths of a dollar at the finest, such as 0.000001")]);
     }
     if let Some(named) = of("queue").and_then(Value::as_str) {
-        found.add("/execution/queue", queue::mistake(named));
+        found.add("/execution/queue", queue::mistake(named, facts));
     }
     let drops_oldest = of("max_queued/drop").and_then(Value::as_str) == Some("oldest");
     if drops_oldest && of("concurrency").and_then(Value::as_str) != Some("queue") {

@@ -177,7 +177,7 @@ fn input_mapping() -> Value {
         "maxProperties": INPUT_MAPPINGS_MAX,
         "x-countersign-codes": { "maxProperties": "mapping_too_large" },
         "additionalProperties": { "type": "string", "maxLength": JSONPATH_CHARS_MAX, "x-countersign-widget": "jsonpath",
-            "x-countersign-codes": { "type": "jsonpath_invalid", "maxLength": "jsonpath_invalid" } },
+            "x-countersign-codes": { "type": "jsonpath_invalid", "maxLength": "jsonpath_unsupported" } },
         "description": "For each input, the JSONPath (RFC 9535) of its value in what the trigger was given: the body of a webhook, a whole event, \
             the times of a schedule. Absent: inputs are the top-level members of the same names.",
         "examples": [{ "since": "$.window.from" }],
@@ -252,7 +252,7 @@ fn execution() -> Value {
             "chain_policy": { "enum": ["avoid_loop", "ignore_runs", "allow"], "default": "avoid_loop",
                 "description": "Whether an event that a run caused may start it: not if this automation is among its causes, never, or always." },
             "queue": { "type": "string", "minLength": 1, "maxLength": 64, "default": "auto", "x-countersign-widget": "queue",
-                "description": "The workers that perform it: `auto` (by its longest step), `fast` (below 10 s), `medium` (up to 5 min) or `long`." },
+                "description": "The workers that perform it: `auto` (by its longest step), `fast` (below 10 s), `medium` (up to 5 min), `long`, or a queue that the operator has declared." },
             "on_interrupted": { "$ref": "#/$defs/on_interrupted", "description": "For the steps that do not say." },
             "output_from": { "$ref": "#/$defs/slug", "description": "The step of the plan whose result is the run's. Absent: the last that succeeded." },
             "on_failure": { "type": "array", "maxItems": ON_FAILURE_STEPS_MAX, "default": [], "items": { "$ref": "#/$defs/step" },
@@ -284,7 +284,7 @@ fn metadata() -> Value {
         "properties": {
             "tags": { "type": "array", "maxItems": METADATA_TAGS_MAX, "items": { "type": "string", "minLength": 1, "maxLength": 64 },
                 "x-countersign-codes": { "maxItems": "metadata_too_large" } },
-            "created_from_nl": { "type": "boolean", "readOnly": true, "description": "It was drafted from words. The server sets it." },
+            "created_from_nl": { "type": "boolean", "description": "It was drafted from words, as whoever saves it says." },
         },
     })
 }

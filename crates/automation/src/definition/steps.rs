@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 /// Where steps stand, in the order in which their names are bound.
 pub(super) const LISTS: [&str; 2] = ["/plan", "/execution/on_failure"];
 const ON_FAILURE: &str = LISTS[1];
+/// Definitions may name it already, and no source has it yet.
+const AGENT_STEP: &str = "builtin.agent_task";
 /// What every template may read. `loop` belongs to the template language.
 const RESERVED: [&str; 3] = ["run", "inputs", "loop"];
 
@@ -54,6 +56,11 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
 fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, found: &mut Found) -> Option<&'f ActionFacts> {
     let named = text(step, "action")?;
     let Some(action) = facts.actions.get(named) else {
+        if named == AGENT_STEP {
+            let mistake = Mistake::new("action_unknown", format!("the agent step (`{AGENT_STEP}`) is not in this version"));
+            found.add(&format!("{place}/action"), [mistake]);
+            return None;
+        }
         let known = facts.actions.keys().map(String::as_str).chain(aliases::names(facts));
         let hint = did_you_mean(named, known, where_actions_are(named, facts));
         let mistake = Mistake::new("action_unknown", format!("there is no action `{named}` in this space"));
@@ -74,6 +81,9 @@ fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, fo
 fn where_actions_are(named: &str, facts: &Facts) -> String {
     let is_of = |source: &str, id: &str| id.split_once('.').is_some_and(|(known, _)| known == source);
     match named.split_once('.') {
+        Some(("email", _)) => {
+            "it is there once an operator sets `COUNTERSIGN_EMAIL_SERVER`, or an admin adds a connection to a mail server".to_owned()
+        }
         Some((source, _)) if !facts.actions.keys().any(|id| is_of(source, id)) => {
             format!("this space has no source `{source}` with actions: `countersign source add {source} --mcp URL` adds one")
         }
@@ -88,10 +98,10 @@ fn check_interruption(step: &Map<String, Value>, place: &str, action: Option<&Ac
     }
     let named = text(step, "action").unwrap_or_default();
     let message = format!("`retry` could make `{named}` happen twice: it is no read, and not idempotent");
-    found.add(
-        &format!("{place}/on_interrupted"),
-        [Mistake::new("on_interrupted_retry_unsafe", message).hint("write `ask_human` or `fail` for this step")],
-    );
+    let hint = format!("write `ask_human` or `fail` for the step `{}`", text(step, "step_id").unwrap_or_default());
+    // Where it was written: for this step, or for all.
+    let place = if own.is_some() { place } else { "/execution" };
+    found.add(&format!("{place}/on_interrupted"), [Mistake::new("on_interrupted_retry_unsafe", message).hint(hint)]);
 }
 
 fn check_timeout(step: &Map<String, Value>, place: &str, most: u64, list: &str, found: &mut Found) {

@@ -76,7 +76,11 @@ fn check_event(value: &Value, config: &Value, place: &str, facts: &Facts, found:
         found.warn(&format!("{place}/event_type"), [warning.hint(hint)]);
     }
     if let Some(filter) = config.get("filters").filter(|filter| filter.is_object()) {
-        found.add(&format!("{place}/filters"), parts::filter(filter).err().into_iter().flatten());
+        let place = format!("{place}/filters");
+        match parts::filter(filter) {
+            Ok(filter) => found.warn(&place, filter.warnings()),
+            Err(mistakes) => found.add(&place, mistakes),
+        }
     }
     found.warn(place, event_type.and_then(|event_type| self_loop::warning(event_type, config, value, facts)));
     let Some(batch) = config.get("batch") else { return };

@@ -40,6 +40,12 @@ pub fn check_predicate(source: &str, names: &Names) -> Result<Template, Vec<Mist
         let hint = "a condition is one expression: `{{ inputs.count > 0 }}` or `inputs.count > 0`";
         syntax(&error).into_iter().map(|mistake| mistake.hint(hint)).collect::<Vec<_>>()
     })?;
+    if let Expr::Const(constant) = &root
+        && constant.value.as_str().is_some()
+    {
+        let mistake = Mistake::new("when_not_boolean", "the condition is a string, which is neither true nor false");
+        return Err(vec![mistake.hint("write an expression: `inputs.state == 'open'`")]);
+    }
     let mut walk = Walk::new(names);
     walk.expression(&root);
     let is_trivial = trivial::alone(&root);

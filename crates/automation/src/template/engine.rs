@@ -12,6 +12,8 @@ use std::sync::LazyLock;
 
 /// Characters of the engine's message that an error repeats.
 const MESSAGE_CHARS_MAX: usize = 300;
+/// Characters of a template that an error repeats.
+const EXCERPT_CHARS_MAX: usize = 100;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::empty();
@@ -37,14 +39,14 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
 pub(super) fn text(source: &str, context: Value) -> Result<String, RenderError> {
     let environment: &Environment<'_> = &ENVIRONMENT;
     let mut out = Bounded(vec![]);
-    let template = environment.template_from_str(source).map_err(told)?;
-    template.render_captured_to(context, &mut out).map_err(told)?;
+    let template = environment.template_from_str(source).map_err(|error| told(error, source))?;
+    template.render_captured_to(context, &mut out).map_err(|error| told(error, source))?;
     String::from_utf8(out.0).map_err(|error| RenderError::new(Reason::Failed, error.to_string()))
 }
 
 /// An expression with its JSON type.
 pub(super) fn value(expression: &str, context: Value) -> Result<serde_json::Value, RenderError> {
-    value_of(&evaluate(expression, context)?).map_err(told)
+    value_of(&evaluate(expression, context)?).map_err(|error| told(error, expression))
 }
 
 /// Whether an expression holds. A string is refused: `"false"` would be true.
@@ -59,13 +61,14 @@ pub(super) fn holds(expression: &str, context: Value) -> Result<bool, RenderErro
 
 fn evaluate(expression: &str, context: Value) -> Result<Value, RenderError> {
     let environment: &Environment<'_> = &ENVIRONMENT;
-    let value = environment.compile_expression(expression).and_then(|expression| expression.eval(context)).map_err(told)?;
+    let value = environment.compile_expression(expression).and_then(|expression| expression.eval(context));
+    let value = value.map_err(|error| told(error, expression))?;
     // The engine itself would let it pass.
-    if value.is_undefined() { Err(told(undefined())) } else { Ok(value) }
+    if value.is_undefined() { Err(told(undefined(), expression)) } else { Ok(value) }
 }
 
-/// The engine's error in our words.
-fn told(error: Error) -> RenderError {
+/// The engine's error in our words, with the part of the template that it is about: never with what the template was given.
+fn told(error: Error, source: &str) -> RenderError {
     let limit = std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<Limit>());
     let kind = error.kind();
     let unknown = [ErrorKind::UnknownFilter, ErrorKind::UnknownTest, ErrorKind::UnknownFunction, ErrorKind::UnknownMethod];
@@ -88,16 +91,25 @@ fn told(error: Error) -> RenderError {
         | Reason::TooLarge
         | Reason::Failed
         | Reason::WhenNotBoolean
-        | Reason::Unavailable => in_line(&error),
+        | Reason::Misfit
+        | Reason::Unavailable => in_line(&error, source),
     };
     RenderError::new(reason, message)
 }
 
-fn in_line(error: &Error) -> String {
+fn in_line(error: &Error, source: &str) -> String {
     let kind = error.kind();
     let what = error.detail().map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}"));
     let what: String = what.chars().take(MESSAGE_CHARS_MAX).collect();
-    error.line().map_or_else(|| what.clone(), |line| format!("{what} (line {line})"))
+    let line = error.line().unwrap_or(1);
+    format!("{what} in `{}` (line {line})", excerpt(source, line))
+}
+
+/// The line from its first tag on: what is before that cannot fail.
+fn excerpt(source: &str, line: usize) -> String {
+    let line = source.lines().nth(line - 1).unwrap_or_default();
+    let tag = ["{{", "{%"].into_iter().filter_map(|opening| line.find(opening)).min().unwrap_or_default();
+    line.get(tag..).unwrap_or_default().trim().chars().take(EXCERPT_CHARS_MAX).collect()
 }
 
 /// Takes as much as a template may render.

@@ -29,6 +29,9 @@ pub enum Reason {
     /// The data does not fit what the template does with it.
     #[serde(rename = "template_failed")]
     Failed,
+    /// What was rendered is not what the action takes.
+    #[serde(rename = "invalid_params")]
+    Misfit,
     #[serde(rename = "when_not_boolean")]
     WhenNotBoolean,
     /// No worker could be had. Nothing was rendered, and trying again is safe.
@@ -46,6 +49,7 @@ impl Reason {
             Self::Time => "template_time",
             Self::Output => "template_output",
             Self::Failed => "template_failed",
+            Self::Misfit => "invalid_params",
             Self::WhenNotBoolean => "when_not_boolean",
             Self::Unavailable => "template_unavailable",
         }

@@ -298,11 +298,10 @@ pub(super) async fn waiting(client: &Client) -> u64 {
 impl Bounds {
     async fn read(self, client: &Client, terminal: &Terminal) -> Result<NewGrantRequest, Failure> {
         let condition = match &self.condition {
-            Some(given) => Some(params::read(Some(given), &[], terminal).await.map_err(|mut failure| {
-                failure.message = failure.message.replace("--params", "--condition").replace("the params are", "the condition is");
-                failure.hint = failure.hint.map(|hint| hint.replace("--params", "--condition"));
-                failure
-            })?),
+            Some(given) => {
+                let condition = params::read(Some(given), &[], terminal).await;
+                Some(condition.map_err(|failure| params::renamed(failure, "--condition", "the condition is"))?)
+            }
             None => None,
         };
         let space_id = maybe_id_of::<SpaceView>(self.space.as_deref(), client).await?;

@@ -132,7 +132,7 @@ impl Policy {
 impl Try {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let RulesFile { policies, modes } = RulesFile::read(&self.file)?;
-        let request = WhatIfRequest { policies, modes, last: self.last.as_ref().map(Span::text) };
+        let request = WhatIfRequest { policies, modes, last: self.last.as_ref().map(Span::text), action: None };
         let answer = client.question::<WhatIfResponse>(&["policies", "what-if"], &request).await;
         let policies = request.policies.clone().unwrap_or_default();
         let answer = answer.map_err(|failure| problems::tell(failure, &policies, &self.file, terminal))?;

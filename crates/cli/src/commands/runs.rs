@@ -112,7 +112,8 @@ impl Inputs {
         if words.is_empty() && self.inputs.is_none() {
             return Ok(None);
         }
-        params::read(self.inputs.as_deref(), &words, terminal).await.map(Some)
+        let inputs = params::read(self.inputs.as_deref(), &words, terminal).await;
+        inputs.map(Some).map_err(|failure| params::renamed(failure, "--inputs", "the inputs are"))
     }
 }
 

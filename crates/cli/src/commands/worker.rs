@@ -16,7 +16,7 @@ pub(crate) struct Worker {
     /// Where to serve /healthz, /readyz and /metrics; else COUNTERSIGN_LISTEN
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// A queue to work on: fast, medium or long. Without one, all of them
+    /// A queue to work on: fast, medium, long, or one of `workers` in the config. Without one, all of them
     #[arg(long = "queue", value_name = "NAME")]
     queues: Vec<String>,
 }
@@ -31,7 +31,10 @@ impl Worker {
             return Err(Failure::usage("a worker shares a PostgreSQL database with servers").hint(hint));
         }
         if !queues.is_empty() {
-            let unknown = |name: &str| Failure::usage(format!("there is no queue `{name}`")).hint("name fast, medium or long");
+            let unknown = |name: &str| {
+                Failure::usage(format!("there is no queue `{name}`"))
+                    .hint("name fast, medium or long, or declare it under `[workers]` in the config file")
+            };
             config.workers = config.workers.only(&queues).map_err(unknown)?;
         }
         let terminal = setting.terminal;

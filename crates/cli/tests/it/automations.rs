@@ -142,7 +142,7 @@ fn a_run_is_followed_to_its_end_and_run_again() {
     assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2));
     for wrong in [["automation", "run", "Tidy", "txet=x"], ["automation", "dry-run", "Tidy", "--input=txet=x"]] {
         let wrong = owner.run(&wrong).exits(8);
-        assert!(wrong.stderr.contains("the inputs inputs_invalid"), "{wrong:?}");
+        assert!(wrong.stderr.contains("/txet inputs_invalid: the automation takes no `txet`; did you mean `text`?"), "{wrong:?}");
     }
     let wrong = owner.run(&["automation", "run", "Tidy", "txet=x"]).exits(8);
     assert!(wrong.stderr.contains(&format!("countersign automation export {id}")), "{wrong:?}");

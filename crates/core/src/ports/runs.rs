@@ -45,6 +45,8 @@ pub trait Runs: Send + Sync {
     fn reserve_budget(&self, reserve: ReserveBudget) -> Future<'_, Result<Reserved, Error>>;
     /// Says what a reserved call did cost. What was settled stays.
     fn settle_budget<'a>(&'a self, org: &'a OrgId, run: &'a RunId, key: &'a str, spent: Amount) -> Future<'a, Result<(), Error>>;
+    /// What a call of this action did cost on average lately; `None` if none was paid.
+    fn mean_cost<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<Amount>, Error>>;
     /// How long 95 of 100 of the last calls of an action took, if there were any.
     fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>>;
     /// Has the run that waits for this call go on. Returns whether there is one.
@@ -170,6 +172,7 @@ pub struct ReserveBudget {
     pub lease: Lease,
     /// Names the call.
     pub key: String,
+    pub action: String,
     pub most: Amount,
     /// What the whole run may cost.
     pub cap: Amount,

@@ -120,8 +120,9 @@ pub(crate) fn to_binding(bound: &Bound) -> Result<Binding, Error> {
 
 pub(crate) fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
     let admitted = &gated.validated.resolved.admitted;
-    let canonical = json::canonical(&admitted.request.call.params).map_err(|error| Error::Internal { message: error.to_string() })?;
-    Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), canonical.as_bytes()))
+    // In the order in which they were sent: a person reads them once more when the call has ended.
+    let text = serde_json::to_vec(&admitted.request.call.params).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), &text))
 }
 
 fn params_context(invocation: &str) -> String {

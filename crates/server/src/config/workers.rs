@@ -2,71 +2,63 @@
 
 use super::ConfigError;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// More would only wait for each other.
-const WORKERS_MAX: usize = 1_000;
+const WORKERS_MAX: u32 = 1_000;
+/// Every server has these queues, with so many workers if nobody says otherwise; an operator may declare others.
+const DEFAULT: [(&str, u32); 3] = [("fast", 16), ("medium", 16), ("long", 4)];
 
-/// The workers of each queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers {
-    /// For runs of a few seconds.
-    pub fast: usize,
-    /// For runs of up to five minutes.
-    pub medium: usize,
-    pub long: usize,
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Self { fast: 16, medium: 16, long: 4 }
-    }
-}
+/// The workers of each queue, by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers(BTreeMap<String, usize>);
 
 impl Workers {
     /// These queues alone; the error is the first name that is none.
-    pub fn only(self, names: &[String]) -> Result<Self, &str> {
-        if let Some(unknown) = names.iter().find(|name| self.queues().iter().all(|(queue, _)| queue != name)) {
-            return Err(unknown.as_str());
+    pub fn only(mut self, names: &[String]) -> Result<Self, &str> {
+        if let Some(unknown) = names.iter().find(|name| !self.0.contains_key(*name)) {
+            return Err(unknown);
         }
-        let workers = |name: &str, workers: usize| if names.iter().any(|named| named == name) { workers } else { 0 };
-        Ok(Self { fast: workers("fast", self.fast), medium: workers("medium", self.medium), long: workers("long", self.long) })
+        for (_, workers) in self.0.iter_mut().filter(|(queue, _)| !names.contains(queue)) {
+            *workers = 0;
+        }
+        Ok(self)
     }
 
-    /// Each queue by its name.
-    pub fn queues(self) -> [(&'static str, usize); 3] {
-        [("fast", self.fast), ("medium", self.medium), ("long", self.long)]
+    pub fn queues(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.iter().map(|(queue, workers)| (queue.as_str(), *workers))
     }
 }
 
+/// What is set, by the name of the queue.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WorkersSection {
-    pub(super) fast: Option<u32>,
-    pub(super) medium: Option<u32>,
-    pub(super) long: Option<u32>,
-}
+#[serde(transparent)]
+pub(super) struct WorkersSection(pub(super) BTreeMap<String, u32>);
 
 impl WorkersSection {
     /// What is set here, and for the rest what is set there.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self { fast: self.fast.or(other.fast), medium: self.medium.or(other.medium), long: self.long.or(other.long) }
+    pub(super) fn or(self, mut other: Self) -> Self {
+        other.0.extend(self.0);
+        other
     }
 
     pub(super) fn read(self) -> Result<Workers, ConfigError> {
-        let default = Workers::default();
-        let number = |name: &str, set: Option<u32>, default: usize| match set.map(|set| usize::try_from(set).unwrap_or(usize::MAX)) {
-            None => Ok(default),
-            Some(number @ 0..=WORKERS_MAX) => Ok(number),
-            Some(number) => {
-                let message = format!("{number} is more than {WORKERS_MAX}");
-                Err(ConfigError::InvalidValue { name: format!("workers.{name}"), message })
+        let mut all: BTreeMap<_, _> = DEFAULT.map(|(queue, workers)| (queue.to_owned(), workers)).into();
+        all.extend(self.0);
+        let read = |(queue, workers): (String, u32)| {
+            let refused = |message| Err(ConfigError::InvalidValue { name: format!("workers.{queue}"), message });
+            let is_name = queue.starts_with(|first: char| first.is_ascii_lowercase())
+                && queue.len() <= 64
+                && queue.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+            if !is_name || queue == "auto" {
+                return refused("a queue is named with lower-case letters, digits and `_`, and not `auto`".to_owned());
+            }
+            match usize::try_from(workers) {
+                Ok(number) if workers <= WORKERS_MAX => Ok((queue, number)),
+                Ok(_) | Err(_) => refused(format!("{workers} is more than {WORKERS_MAX}")),
             }
         };
-        Ok(Workers {
-            fast: number("fast", self.fast, default.fast)?,
-            medium: number("medium", self.medium, default.medium)?,
-            long: number("long", self.long, default.long)?,
-        })
+        all.into_iter().map(read).collect::<Result<_, _>>().map(Workers)
     }
 }
 
@@ -76,8 +68,12 @@ mod tests {
 
     #[test]
     fn a_process_works_on_the_queues_that_it_is_told() {
-        let all = Workers { fast: 3, medium: 2, long: 1 };
-        assert_eq!(all.only(&["long".to_owned()]), Ok(Workers { fast: 0, medium: 0, long: 1 }));
-        assert_eq!(all.only(&["fast".to_owned(), "slow".to_owned()]), Err("slow"));
+        let all = WorkersSection([("fast".to_owned(), 3), ("gpu".to_owned(), 1)].into()).read().unwrap();
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            all.clone().only(&names).map(|only| only.queues().map(|(queue, workers)| format!("{queue} {workers}")).collect::<Vec<_>>()).ok()
+        };
+        assert_eq!(of(&["gpu", "long"]).unwrap(), ["fast 0", "gpu 1", "long 4", "medium 0"]);
+        assert_eq!(of(&["fast", "slow"]), None);
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Card {
     editor: Option<String>,
     settler: Option<String>,
     caller_left: bool,
-    /// How many earlier calls of the same action in the session have ended, and how many of these succeeded.
+    /// How many earlier calls of the same action in the session, or of the same automation, have ended, and how many of these succeeded.
     before: Option<(usize, usize)>,
     now: Timestamp,
 }
@@ -223,8 +223,9 @@ impl Card {
         facts.extend(view.scope.as_ref().map(|scope| ("Limited to", touched(scope))));
         facts.extend(view.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("Verified with", command.clone())));
         facts.extend(self.before.map(|(ended, succeeded)| {
-            let none = "none of this action in this session".to_owned();
-            let some = format!("{succeeded} of {ended} of this action succeeded in this session");
+            let whose = if view.principal.starts_with("automation:") { "by this automation" } else { "in this session" };
+            let none = format!("none of this action {whose}");
+            let some = format!("{succeeded} of {ended} of this action succeeded {whose}");
             ("Earlier calls", if ended == 0 { none } else { some })
         }));
         facts.extend(self.answers());
@@ -372,8 +373,12 @@ fn not_found_out(error: pipeline::Error) -> Foresight {
 
 /// Ids sort by creation time and the list is newest first, so after this call's id come the earlier calls.
 async fn before(app: &App, invocation: &Invocation) -> Option<(usize, usize)> {
-    let (session, action) = (Some(invocation.session.clone()), Some(invocation.action.clone()));
-    let filter = InvocationFilter { session, action, ..InvocationFilter::default() };
+    // Each run of an automation has a session of its own.
+    let (session, automation) = match &invocation.principal {
+        PrincipalId::Automation(automation) => (None, Some(automation.clone())),
+        PrincipalId::User(_) | PrincipalId::Agent(_) | PrincipalId::Service(_) => (Some(invocation.session.clone()), None),
+    };
+    let filter = InvocationFilter { session, automation, action: Some(invocation.action.clone()), ..InvocationFilter::default() };
     let request = PageRequest { limit: EARLIER_MAX, after: Some(invocation.id.to_string()) };
     let earlier = app.store().list_invocations(&invocation.org, &filter, &request).await.ok()?.items;
     // Dry runs are not counted, and reverts are compared only with reverts.

@@ -85,7 +85,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::DraftFlags => "read each of `mistakes`; then save it with their places in `accept`, such as `[\"/plan/0/action\"]`",
         Code::InputsInvalid => "see what the definition asks for in `inputs`: `GET /api/v1/automations/{automation}`",
         Code::SignatureInvalid => "sign `id.timestamp.body` with the secret that the webhook names, as Standard Webhooks specifies it",
-        Code::SaveNeedsPerson => "a person saves the draft with `POST /api/v1/automation-drafts/{draft}/save`",
+        Code::SaveNeedsPerson => "a person has to do this; a draft is saved with `POST /api/v1/automation-drafts/{draft}/save`",
         Code::TooManyAutomations => "archive those that nobody needs with `POST /api/v1/automations/{automation}/archive`",
         Code::TooManyDrafts => "drop those that nobody saves with `DELETE /api/v1/automation-drafts/{draft}`, or have a person save them",
         Code::AutomationPaused => "a person resumes it with `POST /api/v1/automations/{automation}/resume`, or enables its trigger",

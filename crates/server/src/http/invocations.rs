@@ -22,10 +22,10 @@ use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::ports::Sessions;
-use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status, Tier};
+use countersign_core::{ActionId, AutomationId, Call, Invocation, OrgId, SessionId, Status, Tier};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use store::InvocationFilter;
 use tracing::Instrument;
@@ -136,7 +136,7 @@ pub(super) async fn list_of_session(
         status: query.status.filter(is_told),
         action: action_of(query.action.as_deref())?,
         tier: query.tier,
-        hidden: BTreeSet::new(),
+        ..InvocationFilter::default()
     };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
     let told = page.items.into_iter().map(|invocation| told_to(&caller.principal, invocation));
@@ -172,6 +172,10 @@ pub(super) struct ListQuery {
     session: Option<String>,
     /// Only calls of this tier.
     tier: Option<Tier>,
+    /// Only calls of runs of this automation.
+    automation: Option<String>,
+    /// Only calls that a person answered.
+    answered: Option<bool>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
     /// Only those whose effect can still be reverted. A page may then have fewer rows than its limit.
@@ -196,6 +200,12 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         status: query.status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
         tier: query.tier,
+        automation: query
+            .automation
+            .as_deref()
+            .map(|text| wanted(text, "automation", |text| AutomationId::parse(text).ok()))
+            .transpose()?,
+        answered: query.answered == Some(true),
         hidden: caller.hidden(&app).await?,
     };
     let request = page_request(query.limit, query.after)?;

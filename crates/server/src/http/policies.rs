@@ -2,7 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::page::{Asked, PageQuery, seconds_of};
+use super::page::{Asked, PageQuery, seconds_of, wanted};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::policies::{self, WHAT_IF_SECONDS_MAX};
@@ -12,6 +12,7 @@ use api::gates::{
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
+use countersign_core::ActionId;
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::Rules;
 use pipeline::{Fate, WhatIf};
@@ -84,7 +85,8 @@ pub(super) async fn what_if(
     Strict(body): Strict<WhatIfRequest>,
 ) -> Result<Json<WhatIfResponse>, Refusal> {
     let seconds = body.last.as_deref().map(|text| seconds_of("last", text, WHAT_IF_SECONDS_MAX)).transpose()?;
-    let tried = policies::what_if(&app, &caller.principal, body.policies.map(texts), body.modes, seconds).await?;
+    let action = body.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?;
+    let tried = policies::what_if(&app, &caller.principal, body.policies.map(texts), body.modes, seconds, action).await?;
     Ok(Json(WhatIfResponse {
         replayed: tried.replayed,
         skipped: tried.skipped,

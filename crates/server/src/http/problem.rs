@@ -312,7 +312,7 @@ fn of_run(error: runs::Error, detail: String) -> Refusal {
         E::UnknownAutomation { automation } => Refusal::not_found("automation", automation.as_str()),
         E::UnknownTrigger { trigger } => Refusal::not_found("trigger", &trigger),
         E::Archived { .. } => Refusal::new(Code::AutomationArchived, detail),
-        E::Paused { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::Paused { .. } | E::Disabled { .. } => Refusal::new(Code::AutomationPaused, detail),
         E::InputsInvalid { mistakes } => Refusal::new(Code::InputsInvalid, detail).with_mistakes(mistakes),
         E::KeyReused { .. } => Refusal::new(Code::IdempotencyKeyReused, detail),
         E::RateLimited { retry_after_seconds } => {

@@ -64,7 +64,7 @@ fn result(ended: Invocation) -> Result<JsonObject, ErrorData> {
 pub(super) async fn cancel(app: &App, request: &CancelTaskParams, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
     let found = of_caller(app, &request.task_id, context).await?;
     let caller = caller_of(&context.extensions)?;
-    match app.pipeline().cancel_call(&caller.principal, &found.id).await {
+    match app.pipeline().cancel_call(&caller.principal.org, &caller.principal.id, &found.id).await {
         Ok(_) => Ok(()),
         Err(error) => Err(words::protocol_error(&error)),
     }

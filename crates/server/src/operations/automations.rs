@@ -179,6 +179,9 @@ pub(crate) async fn firings(
 /// Saves a definition for a person, and makes a draft of it for anybody else.
 pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Proposed<'_>) -> Result<(Applied, Vec<Mistake>), Error> {
     rights::must_have(app, by, Right::Write, space).await?;
+    if let Some(archived) = proposed.automation.filter(|automation| automation.status == AutomationStatus::Archived) {
+        return Err(runs::Error::Archived { automation: archived.id.clone() }.into());
+    }
     let id = proposed.automation.map(|automation| &automation.id);
     let Checked { read, facts, named } = check(app, by, space, id, proposed.definition).await?;
     let Some(person) = rights::person(by) else {

@@ -6,8 +6,8 @@ use crate::App;
 use api::event::RetryLetterRequest;
 use countersign_core::invocation::Intention;
 use countersign_core::keyring::Keyring;
-use countersign_core::ports::Invocations;
 use countersign_core::ports::bus::LetterKind;
+use countersign_core::ports::{Invocations, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::{
     Call, ChannelId, DeadLetterId, DeliveryId, Invocation, InvocationId, Principal, PrincipalId, SessionId, Status, json,
@@ -115,6 +115,9 @@ async fn call_again(app: &App, by: &Principal, id: &str, request: RetryLetterReq
         Some(session) => SessionId::parse(session).map_err(|_| Error::UnknownSession)?,
         None => found.session.clone(),
     };
+    if request.session.is_none() && app.store().find_session(&by.org, &session).await?.is_none_or(|session| session.ended_at.is_some()) {
+        return Err(Error::invalid("the session of this call has ended: name one of yours as `session`"));
+    }
     let mut call = Call { params, claimed: None, older: None, ..found.call };
     if let PrincipalId::Automation(_) = found.principal {
         // They are what its run had left of attempts and of time.

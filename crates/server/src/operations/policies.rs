@@ -7,7 +7,7 @@ use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
-use countersign_core::{OrgId, Principal};
+use countersign_core::{ActionId, OrgId, Principal};
 use pipeline::{Proposal, Replayed, WhatIf};
 use policy::Policies;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub(crate) async fn what_if(
     policies: Option<PolicyTexts>,
     modes: Option<Vec<ModeLine>>,
     seconds: Option<u64>,
+    action: Option<ActionId>,
 ) -> Result<Tried, Error> {
     must_read(by)?;
     let org = &by.org;
@@ -77,7 +78,7 @@ pub(crate) async fn what_if(
     let from = app.store().now().await?.minus_seconds(seconds.unwrap_or(WHAT_IF_SECONDS));
     let actions = app.pipeline().actions_now(org).await;
     let (mut tried, mut seen) = (Tried::default(), 0);
-    let filter = InvocationFilter { hidden: sight::hidden(app, by).await?, ..InvocationFilter::default() };
+    let filter = InvocationFilter { action, hidden: sight::hidden(app, by).await?, ..InvocationFilter::default() };
     let mut request = PageRequest { limit: PAGE_ROWS_MAX, after: None };
     loop {
         let page = app.store().list_invocations(org, &filter, &request).await?;

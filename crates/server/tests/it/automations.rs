@@ -23,6 +23,7 @@ on_sqlite!(
     all_mistakes_are_told_at_once_and_nothing_is_stored,
     the_plan_tells_the_mode_of_each_step_and_the_next_firings,
     a_dry_run_renders_what_is_known_and_names_what_is_not,
+    a_dry_run_says_what_the_action_would_refuse,
     a_dry_run_shows_no_run_to_whoever_may_only_propose,
     a_webhook_takes_its_token_and_nothing_else,
     a_signed_webhook_takes_what_its_secret_signed,
@@ -313,6 +314,18 @@ async fn a_dry_run_renders_what_is_known_and_names_what_is_not(kind: Kind) {
     server.verify().await;
 }
 
+async fn a_dry_run_says_what_the_action_would_refuse(kind: Kind) {
+    let server = TestServer::start_whole(kind, &[]).await;
+    let mut definition = digest();
+    definition["inputs"]["schema"]["properties"]["most"] = json!({ "type": "integer", "default": 5_000 });
+    definition["plan"] =
+        json!([{ "step_id": "find", "action": "documents.search", "config": { "query": "x", "limit": "{{ inputs.most }}" } }]);
+    let plan = server.owner.post("/api/v1/automations/dry-run", json!({ "definition": definition })).await.ok();
+    let step = &plan["steps"][0];
+    assert_eq!((&step["params"]["limit"], &step["error"]["code"]), (&json!(5_000), &json!("invalid_params")), "{plan:#}");
+    assert!(step["error"]["message"].as_str().unwrap().starts_with("`/limit`: "), "{plan:#}");
+}
+
 async fn a_dry_run_shows_no_run_to_whoever_may_only_propose(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
@@ -592,7 +605,9 @@ async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
     let post = async |verb: &str| server.owner.post(&format!("{path}/{verb}"), json!({})).await.ok();
     post("triggers/hook/disable").await;
     for _ in 0..2 {
-        send("{}").await.problem(409, "automation_paused");
+        let refused = send("{}").await;
+        refused.problem(409, "automation_paused");
+        assert_eq!(refused.body["detail"], "the trigger `hook` is disabled");
     }
     post("triggers/hook/enable").await;
     post("pause").await;
@@ -737,7 +752,7 @@ async fn a_space_has_few_regexes_that_run_for_every_event(kind: Kind) {
         refused.problem(422, "definition_invalid");
     }
     saved(&server.owner, costly("another type", 1, "mail.received")).await;
-    // What does not fire does not run either.
-    server.owner.post(&format!("/api/v1/automations/{third}/pause"), json!({})).await.ok();
+    // What is archived hears nothing.
+    server.owner.post(&format!("/api/v1/automations/{third}/archive"), json!({})).await.ok();
     saved(&server.owner, costly("one more", 1, "drive.file_added")).await;
 }

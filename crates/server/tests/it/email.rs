@@ -20,7 +20,7 @@ on_sqlite!(
 );
 
 /// An address that no other test uses, also not on the other database.
-fn address(kind: Kind, name: &str) -> String {
+pub(crate) fn address(kind: Kind, name: &str) -> String {
     let engine = match kind {
         Kind::Sqlite => "sqlite",
         Kind::Postgres => "postgres",

@@ -51,6 +51,9 @@ on_sqlite!(
     what_a_firing_could_not_start_does_not_start_it_after_all,
     an_automation_of_somebody_who_is_out_starts_nothing,
     a_run_that_takes_too_long_is_timed_out,
+    a_source_that_gives_up_first_hides_no_time_out,
+    what_a_stopped_automation_does_not_hear_is_counted,
+    an_archived_automation_takes_its_questions_back,
     a_step_has_no_more_time_than_it_says,
     an_approval_that_never_comes_ends_the_run_after_a_day,
     on_failure_fails_once,
@@ -79,8 +82,12 @@ fn plan(steps: &[&str]) -> Value {
 }
 
 async fn edit(server: &TestServer, id: &str, definition: &Value) {
+    edited(server, id, definition).await.ok();
+}
+
+async fn edited(server: &TestServer, id: &str, definition: &Value) -> Answer {
     let request = server.owner.http.put(format!("{}/api/v1/automations/{id}", server.url)).bearer_auth(&server.owner.token);
-    Answer::of(request.header("if-match", "*").json(&json!({ "definition": definition })).send().await.unwrap()).await.ok();
+    Answer::of(request.header("if-match", "*").json(&json!({ "definition": definition })).send().await.unwrap()).await
 }
 
 fn busy(retry_after_ms: u64) -> Error {
@@ -692,6 +699,50 @@ async fn filter_edit_leaves_no_ghost(kind: Kind) {
     assert_eq!(firings(&server, &id).await, of_reasons(&[("on_time", 1), ("on_time", 1)]));
 }
 
+/// Once the automation goes on, a replay may still start what it did not.
+async fn what_a_stopped_automation_does_not_hear_is_counted(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, on_event(json!({ "event_type": "drive.file_added" }), json!({ "event": "$.id" }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    let post = async |verb: &str| server.owner.post(&format!("/api/v1/automations/{id}/{verb}"), json!({})).await.ok();
+    let add = async |event: &str| publish(&server, "drive.file_added", event, Some(&space), json!({})).await;
+    post("pause").await;
+    for event in ["1", "2"] {
+        add(event).await;
+    }
+    publish(&server, "drive.file_removed", "3", Some(&space), json!({})).await;
+    let counted = async |expected: &[(&str, u64)]| {
+        while firings(&server, &id).await != of_reasons(expected) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    counted(&[("paused", 2)]).await;
+    post("resume").await;
+    post("triggers/heard/disable").await;
+    add("4").await;
+    counted(&[("disabled", 1), ("paused", 2)]).await;
+    post("triggers/heard/enable").await;
+    let replay = json!({ "from": 1 });
+    server.owner.post("/api/v1/event-groups/automations/replay", replay).await.ok();
+    assert_eq!(inputs_of(&server, &id, "event", 3).await, [r#""1""#, r#""2""#, r#""4""#]);
+}
+
+async fn an_archived_automation_takes_its_questions_back(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, plan(&["fake.write"])).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    let call = waiting(&server.owner, &run).await["invocation_id"].as_str().unwrap().to_owned();
+    server.owner.post(&format!("/api/v1/automations/{id}/archive"), json!({})).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("automation_archived")), "{shown:#}");
+    let call = server.owner.get(&format!("/api/v1/invocations/{call}")).await.ok()["invocation"].clone();
+    assert_eq!(call["status"], "cancelled", "{call:#}");
+    edited(&server, &id, &plan(&["fake.read"])).await.problem(409, "automation_archived");
+}
+
 /// Who publishes an event says in `spaceid` alone where it belongs, and is asked whether they may. What led to it they do not say at all.
 async fn the_data_of_an_event_chooses_neither_its_space_nor_its_chain(kind: Kind) {
     let server = TestServer::start(kind).await;
@@ -975,6 +1026,20 @@ async fn a_run_that_takes_too_long_is_timed_out(kind: Kind) {
     assert_eq!(server.source.calls()[1].params["text"], "timed_out at step_0");
     let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "automation.run.timed_out").count(), 1);
+}
+
+/// Sources give up a little before the time of their call is over, so that their own error is told.
+async fn a_source_that_gives_up_first_hides_no_time_out(kind: Kind) {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let server = TestServer::start_whole(kind, &[&url]).await;
+    let _working = server.work();
+    let mut definition = plan(&[]);
+    definition["plan"] = json!([{ "step_id": "ask", "action": "http.get", "config": { "url": url } }]);
+    definition["execution"] = json!({ "timeout_seconds": 1, "max_retries": 0 });
+    let id = id_of(&saved(&server.owner, definition).await);
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
 }
 
 async fn a_step_has_no_more_time_than_it_says(kind: Kind) {
@@ -1326,6 +1391,9 @@ async fn a_call_of_a_run_is_a_dead_letter_once_the_run_has_given_it_up(kind: Kin
         server.source.will_fail(busy(1));
     }
     let retry = format!("/api/v1/dead-letters/{}/retry", call.as_str().unwrap());
+    let unnamed = owner.post(&retry, json!({})).await;
+    unnamed.problem(400, "invalid_request");
+    assert_eq!(unnamed.body["detail"], "the session of this call has ended: name one of yours as `session`");
     let retried = owner.post(&retry, json!({ "session": session })).await.ok();
     assert_eq!(retried["status"], "succeeded", "{retried:#}");
     assert_eq!(letters().await, [] as [Value; 0]);
@@ -1350,6 +1418,12 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     let _working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
+    let doomed = id_of(&saved(&server.owner, definition.clone()).await);
+    let refused = server.owner.post(&format!("/api/v1/automations/{doomed}/run"), json!({})).await.ok();
+    let expected = (&json!("refused"), &json!("budget_estimate"), &Value::Null);
+    assert_eq!((&refused["outcome"], &refused["reason"], &refused["run_id"]), expected, "{refused:#}");
+    // A step that may be skipped is not part of the estimate.
+    (definition["name"], definition["plan"][2]["when"]) = (json!("Perhaps"), json!("{{ run.attempt == 1 }}"));
     let id = id_of(&saved(&server.owner, definition).await);
     let run = run(&server.owner, &id, json!({})).await;
     let shown = ended(&server.owner, &run).await;

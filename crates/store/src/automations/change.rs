@@ -34,6 +34,12 @@ impl Store {
                     for (trigger, from_now) in schedules {
                         go_on(&store, tx, &org, &automation, &trigger, from_now).await?;
                     }
+                    if status == AutomationStatus::Archived {
+                        // A worker ends them, and takes back what they ask.
+                        let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND lease_until IS NULL
+                                   AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND automation_id = $3 AND status = 'waiting')";
+                        tx.exec(sql, &vals![tx.now(), org.as_str(), automation.as_str()]).await?;
+                    }
                     let automation = Automation { status, changed_at: tx.now(), ..before };
                     record(&store, tx, &automation, &by, event_of(status)).await?;
                     Ok(Some(automation))

@@ -7,6 +7,7 @@ use countersign_core::limits::RUN_LEASE_SECONDS;
 use countersign_core::ports::runs::Lease;
 use countersign_core::run::Run;
 use countersign_core::{InvocationId, OrgId, SpaceId, Timestamp};
+use std::collections::BTreeMap;
 
 /// Leases runs of one queue. Spaces take turns, so that the backlog of one does not keep the runs of another waiting.
 pub(super) async fn claim_in(tx: &mut Tx, queue: &str, limit: u32) -> Result<Vec<Lease>, Error> {
@@ -73,15 +74,20 @@ async fn lease_oldest(tx: &mut Tx, queue: &str, space: Option<&SpaceId>, limit: 
 
 /// Says that these run. Every write of a run locks its lease first, so this order keeps servers from waiting for each other.
 pub(super) async fn begin_in(tx: &mut Tx, claimed: &[Lease]) -> Result<(), Error> {
-    let mut params = vals![tx.now()].to_vec();
-    let Some(runs) = places(claimed.iter().map(|lease| lease.run.as_str()), &mut params) else {
-        return Ok(());
-    };
-    let sql = format!(
-        "/* every org: a worker works for all of them */ UPDATE runs SET status = 'running', started_at = coalesce(started_at, $1)
-         WHERE status IN ('pending', 'running', 'waiting') AND id IN ({runs})"
-    );
-    tx.exec(&sql, &params).await.map(|_| ())
+    let mut by_org: BTreeMap<&OrgId, Vec<&str>> = BTreeMap::new();
+    for lease in claimed {
+        by_org.entry(&lease.org).or_default().push(lease.run.as_str());
+    }
+    for (org, runs) in by_org {
+        let mut params = vals![tx.now(), org.as_str()].to_vec();
+        let Some(runs) = places(runs.into_iter(), &mut params) else { continue };
+        let sql = format!(
+            "UPDATE runs SET status = 'running', started_at = coalesce(started_at, $1)
+             WHERE org_id = $2 AND id IN ({runs}) AND status IN ('pending', 'running', 'waiting')"
+        );
+        tx.exec(&sql, &params).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn insert_lease(tx: &mut Tx, run: &Run) -> Result<(), Error> {

@@ -274,7 +274,7 @@ async fn full(world: &World, name: &str) -> Full {
     let due = store.list_due_gatherings(100).await.unwrap();
     let gathering = due.into_iter().find(|gathering| gathering.org == tenant.org).unwrap();
     let most = Amount::from_millionths(1).unwrap();
-    let reserve = ReserveBudget { lease: lease.clone(), key: name.into(), most, cap: Amount::MAX };
+    let reserve = ReserveBudget { lease: lease.clone(), key: name.into(), action: WRITE.to_owned(), most, cap: Amount::MAX };
     assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Done));
     let (title, text) = (format!("document of {name}"), format!("text of {name}"));
     let imported = documents::addition(&tenant, Some("shared.md"), documents::state(&title, &text, &["shared"]));
@@ -536,6 +536,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_run: store.find_run(org, &theirs.lease.run).await.unwrap();
         find_run_cost: store.find_run_cost(org, &theirs.lease.run).await.unwrap();
         find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
+        mean_cost: store.mean_cost(org, WRITE).await.unwrap();
         measured_p95_ms: store.measured_p95_ms(org, WRITE).await.unwrap();
         chain_of: store.chain_of(org, &theirs.tenant.session.id).await.unwrap();
         read_chain: store.read_chain(org, "v1;aut_01k4c2w9pbnm7sxa8jw5z3d6ht;nothing");
@@ -1058,7 +1059,8 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     assert_eq!(store.fire_gathered(fired).await, Ok(None));
     let run = store.find_run(&theirs.tenant.org, &theirs.lease.run).await.unwrap().unwrap();
     let lease = Lease { org: org.clone(), ..theirs.lease.clone() };
-    let reserve = ReserveBudget { lease: lease.clone(), key: "theirs".into(), most: Amount::MAX, cap: Amount::MAX };
+    let reserve =
+        ReserveBudget { lease: lease.clone(), key: "theirs".into(), action: WRITE.to_owned(), most: Amount::MAX, cap: Amount::MAX };
     assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Lost));
     store.settle_budget(org, &theirs.lease.run, "theirs", Amount::MAX).await.unwrap();
     for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {

@@ -3,11 +3,11 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
-import type { Action } from '@/api/types'
+import type { Action, Source } from '@/api/types'
 import { Drifted } from '@/components/drifted'
 import { Fact, Facts } from '@/components/facts'
 import { DriftMark, ModeWord, TierBadge } from '@/components/status'
-import { Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
@@ -26,11 +26,15 @@ export function Actions() {
   const sources = actions.data?.sources ?? []
   const selected = sources.flatMap(source => source.actions).find(action => action.id === chosen)
   const fits = (action: Action) => rank(`${action.id} ${action.title}`, q) > 0
+  const isListed = (source: Source) => !q || source.actions.some(fits)
   const first = sources.flatMap(source => source.actions).find(fits)?.id
   useOpenFirst(!!chosen, first, id => void navigate({ search: old => ({ ...old, action: id }), replace: true }))
   return (
     <div className="flex h-full min-h-0">
-      <section aria-label="Actions" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', selected && 'max-md:hidden')}>
+      <section
+        aria-label="Actions"
+        className={cx('flex w-full flex-col border-r lg:w-80 lg:shrink-0 xl:w-[25rem]', selected && 'max-lg:hidden')}
+      >
         <header className="border-b p-3">
           <div className="flex flex-wrap items-baseline justify-between gap-x-2">
             <h1 className="text-lg font-semibold">Actions</h1>
@@ -48,7 +52,7 @@ export function Actions() {
         <div className="min-h-0 flex-1 overflow-auto">
           {actions.error && <Failed error={actions.error as ApiError} retry={() => void actions.refetch()} />}
           {actions.isPending && <Loading />}
-          {sources.map(source => (
+          {sources.filter(isListed).map(source => (
             <div key={source.id}>
               <h2 className="sticky top-0 border-b bg-muted px-3 py-1 text-xs font-semibold text-muted-fg">
                 <Foreign text={source.title || source.id} /> {source.stale && '· from an earlier listing'}
@@ -78,6 +82,11 @@ export function Actions() {
               ))}
             </div>
           ))}
+          {q && sources.length > 0 && !sources.some(isListed) && (
+            <Empty title="No action is called so">
+              <Button onClick={() => void navigate({ search: old => ({ ...old, q: undefined }), replace: true })}>Show all</Button>
+            </Empty>
+          )}
           {actions.data && sources.length === 0 && (
             <Empty title="No source has actions">
               <Copy text="countersign source add --help" />
@@ -85,7 +94,7 @@ export function Actions() {
           )}
         </div>
       </section>
-      <section aria-label="The selected action" className={cx('min-w-0 flex-1 overflow-auto', !selected && 'max-md:hidden')}>
+      <section aria-label="The selected action" className={cx('min-w-0 flex-1 overflow-auto', !selected && 'max-lg:hidden')}>
         {selected ? (
           <Detail key={selected.id} action={selected} onBack={() => void navigate({ search: old => ({ ...old, action: undefined }) })} />
         ) : (
@@ -102,8 +111,8 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
   const stats = useQuery(statsQuery(action.id))
   return (
     <div className="px-4 py-5 md:px-6">
-      <h1 className="sr-only md:hidden">Actions</h1>
-      <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
+      <h1 className="sr-only lg:hidden">Actions</h1>
+      <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg lg:hidden" onClick={onBack}>
         <ArrowLeft aria-hidden className="size-4" /> Actions
       </button>
       <div className="flex flex-wrap items-center gap-3">

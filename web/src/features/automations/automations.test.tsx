@@ -392,3 +392,53 @@ test('a draft is saved only by whoever has read what is worth checking', async (
     signing_secrets: {},
   })
 })
+
+test('a draft that is changed first still is read, and is dropped once it is saved', async () => {
+  const template = { pointer: '/plan/0/config/text', code: 'template_unread', message: 'somebody else wrote `{{ x }}`' }
+  const draft = {
+    id: 'drf_1',
+    space_id: 'spc_1',
+    name: 'Theirs',
+    automation_id: 'aut_1',
+    definition: {
+      ...definition,
+      goal: 'Another one.',
+      plan: [{ step_id: 'write', action: 'files.write_text', config: { text: '{{ x }}' } }],
+    },
+    made_by: 'agent:ses_1',
+    created_at: '2026-11-18T09:00:00Z',
+    expires_at: '2026-11-19T09:00:00Z',
+    flags: [template],
+  }
+  const { server, user } = openPage('/automations/drafts/drf_1', {
+    ...withInvoke,
+    'GET /api/v1/automation-drafts/drf_1': () => draft,
+    'DELETE /api/v1/automation-drafts/drf_1': () => ({}),
+    'PUT /api/v1/automations/aut_1': () => ({ automation, is_new_version: true, tokens: [], warnings: [] }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Change it first' }))
+  const review = await screen.findByRole('button', { name: 'Review & save…' })
+  await waitFor(() => expect((review as HTMLButtonElement).disabled).toBe(false))
+  await user.click(review)
+  const dialog = await screen.findByRole('dialog')
+  const save = within(dialog).getByRole('button', { name: 'Save as a new version' }) as HTMLButtonElement
+  expect(save.disabled).toBe(true)
+  await user.click(within(dialog).getByLabelText('I have read /plan/0/config/text'))
+  await user.click(save)
+  await waitFor(() => expect(server.asked.map(asked => asked.method)).toContain('DELETE'))
+  expect(server.asked.map(asked => asked.method).filter(method => method === 'PUT' || method === 'DELETE')).toEqual(['PUT', 'DELETE'])
+})
+
+test('a schedule is enabled from now on, or with what it missed', async () => {
+  const trigger = { ...automation.triggers[0], id: 'weekdays', type: 'schedule', enabled: false }
+  const { server, user } = openPage('/automations/aut_1', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => ({ ...automation, triggers: [trigger] }),
+    'POST /api/v1/automations/aut_1/triggers/weekdays/enable': () => trigger,
+  })
+  const sent = () => server.asked.filter(asked => asked.path.endsWith('/enable')).map(asked => asked.body)
+  await user.click(await screen.findByRole('button', { name: 'Enable weekdays, and catch up' }))
+  await waitFor(() => expect(sent()).toEqual([{ catch_up: true }]))
+  await user.click(screen.getByRole('button', { name: 'Enable weekdays' }))
+  await waitFor(() => expect(sent()).toEqual([{ catch_up: true }, { catch_up: false }]))
+})

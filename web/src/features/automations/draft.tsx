@@ -13,9 +13,10 @@ import { unkept, unkeptInWords } from '@/lib/digits'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
+import { placesOf } from './model'
 import { Mistakes } from './parts'
 import { changed, draftQuery, dropDraft, saveDraft } from './queries'
-import { Changed, Saved, SigningSecrets, WhatItDoes } from './review'
+import { Changed, Saved, SigningSecrets, Ticks, WhatItDoes } from './review'
 import { keep } from './working'
 
 const route = getRouteApi('/automations/drafts/$draft')
@@ -80,11 +81,12 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
   const automation = useQuery({ ...automationQuery(draft.automation_id ?? ''), enabled: !!draft.automation_id, retry: false })
   if (!mayWrite) return null
   const flags = draft.flags ?? []
-  const places = [...new Set(flags.map(flag => flag.pointer))]
+  const places = placesOf(flags)
   const lost = unkept(definition)
   const change = () => {
     const of = draft.automation_id ?? 'new'
-    keep(of, { definition, space: draft.space_id })
+    const { id, flags } = draft
+    keep(of, { definition, space: draft.space_id, draft: { id, flags, definition } })
     void (draft.automation_id
       ? navigate({ to: '/automations/$automation/edit', params: { automation: draft.automation_id } })
       : navigate({ to: '/automations/new' }))
@@ -94,21 +96,7 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
       <div className="max-w-3xl space-y-3">
         <Mistakes title="Worth checking before it is saved" mistakes={flags} tone="warn" />
         <SigningSecrets definition={definition} saved={automation.data} secrets={secrets} onChange={setSecrets} />
-        {places.map(place => (
-          <label key={place} className="flex min-h-9 items-center gap-2">
-            <input
-              type="checkbox"
-              checked={accepted.includes(place)}
-              onChange={event =>
-                setAccepted(others => (event.target.checked ? [...others, place] : others.filter(other => other !== place)))
-              }
-              className="size-4"
-            />
-            <span>
-              I have read <span className="foreign font-mono text-xs">{line(place) || 'the whole'}</span>
-            </span>
-          </label>
-        ))}
+        <Ticks places={places} accepted={accepted} onChange={setAccepted} />
         <div className="flex flex-wrap gap-2">
           <Button
             look="primary"

@@ -64,16 +64,17 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   const mistakes = error?.problem.mistakes ?? []
   const isChanged = !saved || JSON.stringify(definition) !== JSON.stringify(saved.definition)
 
+  const { draft } = start
+  const now: Working = { definition, base: saved?.digest, space: space || undefined, draft }
   const change = (next: Json) => {
     setDefinition(next)
     setBroken(undefined)
-    keep(of, { definition: next, base: saved?.digest, space: space || undefined })
+    keep(of, { ...now, definition: next })
   }
   const leave = () => {
-    const was = { definition, base: saved?.digest, space: space || undefined }
     keep(of, undefined)
     const undo = () => {
-      keep(of, was)
+      keep(of, now)
       void (saved
         ? navigate({ to: '/automations/$automation/edit', params: { automation: saved.id } })
         : navigate({ to: '/automations/new' }))
@@ -167,7 +168,7 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
                 value={space}
                 onChange={next => {
                   setSpace(next)
-                  keep(of, { definition, space: next || undefined })
+                  keep(of, { ...now, space: next || undefined })
                 }}
               />
             )}
@@ -184,13 +185,14 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
           definition={definition}
           space={space || undefined}
           saved={saved}
+          draft={draft}
           onClose={() => setOpen(false)}
           onSaved={() => keep(of, undefined)}
           onMeanwhile={latest => {
             setSaved(latest)
             setOpen(false)
             setNotice(meanwhile(latest))
-            keep(of, { definition, base: latest.digest })
+            keep(of, { ...now, base: latest.digest })
             onView('diff')
           }}
         />

@@ -21,6 +21,7 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   same_key: 'it came before, with the same key.',
   same_event: 'the same event had fired it before.',
   inputs_invalid: 'its inputs do not fit.',
+  budget_estimate: 'it would likely cost more than it may.',
   loop_guard: 'a run of this automation had caused it.',
   chain_too_deep: 'too many runs had led to it.',
   creator_inactive: 'whoever saved the automation may no longer act.',

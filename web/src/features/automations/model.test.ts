@@ -21,6 +21,7 @@ import {
   signedTriggers,
   sourcesOf,
   startsWhen,
+  stillFlagged,
   unusedName,
   withHoles,
 } from './model'
@@ -168,4 +169,18 @@ test('a blank definition is not told its mistakes before anything is typed', () 
   expect(isBegun(BLANK)).toBe(false)
   expect(isBegun({ ...BLANK, name: 'a' })).toBe(false)
   expect(isBegun({ ...BLANK, name: 'a', plan: [{ step_id: 'a', action: 'files.list' }] })).toBe(true)
+})
+
+test('what was flagged of a draft must be read while it stands in what became of it', () => {
+  const step = (id: string, body: string) => ({ step_id: id, action: 'notify.send', config: { body } })
+  const definition = { plan: [step('a', '{{ x }}'), step('b', '{{ y }}')], triggers: [] }
+  const flag = (pointer: string) => ({ pointer, code: 'any', message: 'any' })
+  const places = ['/plan/0/config/body', '/plan/1/config/body', '/plan/1/action', '/execution/on_failure']
+  const draft = { id: 'drf_1', definition, flags: places.map(flag) }
+  const left = (now: object) => stillFlagged(draft, now as typeof definition).map(each => each.pointer)
+  expect(left(definition)).toEqual(places)
+  expect(left({ ...definition, plan: [step('a', 'mine'), step('b', '{{ y }}')] })).toEqual(places.slice(1))
+  // A step of the person's own comes first: what they have not read is elsewhere now.
+  expect(left({ ...definition, plan: [step('new', 'mine'), ...definition.plan] })).toEqual(places)
+  expect(left({ plan: [step('a', 'mine')], execution: { on_failure: [] } })).toEqual(['/plan/1/action'])
 })

@@ -3,6 +3,7 @@ import type { Automation, Json, Mistake, Run, Schemas } from '@/api/types'
 import type { RunStatus } from '@/components/run-status'
 import { unkept, unkeptInWords } from '@/lib/digits'
 import { counted } from '@/lib/format'
+import type { Drafted } from './working'
 
 export const TRIGGER_TYPES = ['schedule', 'webhook', 'event'] as const
 export type TriggerType = (typeof TRIGGER_TYPES)[number]
@@ -51,6 +52,28 @@ export function mistakesUnder(mistakes: readonly Mistake[], place: string): Mist
     .filter(mistake => mistake.pointer === place || mistake.pointer.startsWith(`${place}/`))
     .map(mistake => ({ ...mistake, pointer: mistake.pointer.slice(place.length) }))
 }
+
+/** The places of flags, each once. */
+export const placesOf = (flags: readonly Mistake[]): string[] => [...new Set(flags.map(flag => flag.pointer))]
+
+/** The flags of a draft that hold of what became of it: a text that still stands in it, wherever its step is now; else a place that is as it was. */
+export function stillFlagged({ definition, flags }: Drafted, now: Json): Mistake[] {
+  const texts = new Set(textsOf(now))
+  return (flags ?? []).filter(({ pointer }) => {
+    const was = valueAt(definition, pointer)
+    return typeof was === 'string' ? texts.has(was) : JSON.stringify(was) === JSON.stringify(valueAt(now, pointer))
+  })
+}
+
+const textsOf = (value: unknown): string[] =>
+  typeof value === 'string' ? [value] : value && typeof value === 'object' ? Object.values(value).flatMap(textsOf) : []
+
+const valueAt = (value: unknown, pointer: string): unknown =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map(name => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce<unknown>((inside, name) => (inside as Json | undefined)?.[name], value)
 
 /** A mistake in one line, with what to try. */
 export const told = (mistake: Mistake): string => (mistake.hint ? `${mistake.message}: ${mistake.hint}` : mistake.message)

@@ -103,8 +103,13 @@ export const setStatus = (automation: string, verb: 'pause' | 'resume' | 'archiv
 export const runNow = (automation: string, inputs: Json) =>
   body(api.POST('/api/v1/automations/{automation}/run', { params: { path: { automation } }, body: { inputs } }))
 
-export const switchTrigger = (automation: string, trigger: string, verb: 'enable' | 'disable') =>
-  body(api.POST(`/api/v1/automations/{automation}/triggers/{trigger}/${verb}`, { params: { path: { automation, trigger } } }))
+/** A schedule starts from now, or makes up for what it missed. */
+export function switchTrigger(automation: string, trigger: string, isOn: boolean, catchUp: boolean) {
+  const params = { path: { automation, trigger } }
+  return isOn
+    ? body(api.POST('/api/v1/automations/{automation}/triggers/{trigger}/enable', { params, body: { catch_up: catchUp } }))
+    : body(api.POST('/api/v1/automations/{automation}/triggers/{trigger}/disable', { params }))
+}
 
 export const rotateToken = (automation: string, trigger: string, keepOld: boolean) =>
   body(

@@ -11,32 +11,40 @@ import { ShownOnce } from '@/features/settings/shown-once'
 import { automationQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
-import { curlOf, signedTriggers } from './model'
+import { curlOf, placesOf, signedTriggers, stillFlagged } from './model'
 import { Differences, Mistakes, PlannedSteps, Schedules } from './parts'
-import { changed, changesQuery, create, dryRunQuery, save } from './queries'
+import { changed, changesQuery, create, dropDraft, dryRunQuery, save } from './queries'
+import type { Drafted } from './working'
 
 type Props = {
   definition: Json
   space: string | undefined
   saved: Automation | undefined
+  /** The draft that it was. */
+  draft: Drafted | undefined
   onClose: () => void
   onSaved: () => void
   /** Somebody else has saved another version: this one. */
   onMeanwhile: (latest: Automation) => void
 }
 
-export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile }: Props) {
+export function Review({ definition, space, saved, draft, onClose, onSaved, onMeanwhile }: Props) {
   const client = useQueryClient()
   const [secrets, setSecrets] = useState<Record<string, string>>({})
+  const [accepted, setAccepted] = useState<string[]>([])
   const [done, setDone] = useState<Schemas['SavedAutomationResponse']>()
   const lacking = signedTriggers(definition).filter(
     id => !secrets[id] && !saved?.triggers.some(trigger => trigger.id === id && trigger.signed_by),
   )
+  const flags = draft ? stillFlagged(draft, definition) : []
+  const places = placesOf(flags)
   const send = async () => {
     const saving = { definition, space, signing_secrets: secrets }
     try {
       const answer = await (saved ? save(saved, saving) : create(saving))
       onSaved()
+      // One that cannot be dropped now, or is gone already, is gone tomorrow.
+      if (draft) await dropDraft(draft.id).catch(() => {})
       changed(client)
       setDone(answer)
     } catch (cause) {
@@ -50,16 +58,43 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
       title="Review and save"
       verb={saved ? 'Save as a new version' : 'Save it'}
       wide
-      disabled={lacking.length > 0}
+      disabled={lacking.length > 0 || places.some(place => !accepted.includes(place))}
       send={send}
       onClose={onClose}
     >
-      <WhatItDoes definition={definition} space={saved?.space_id ?? space} automation={saved?.id} />
+      <WhatItDoes definition={definition} space={saved?.space_id ?? space} automation={saved?.id} isFlagged={!!draft} />
       {saved && <Changed automation={saved.id} definition={definition} />}
       <SigningSecrets definition={definition} saved={saved} secrets={secrets} onChange={setSecrets} />
+      <Mistakes title="Worth checking, as it was in the draft" mistakes={flags} tone="warn" />
+      <Ticks places={places} accepted={accepted} onChange={setAccepted} />
       <p className="text-muted-fg">It acts for you from now on{saved ? '. Runs that have begun keep their version.' : '.'}</p>
     </FormDialog>
   )
+}
+
+/** One tick for each place that must be read. */
+export function Ticks({
+  places,
+  accepted,
+  onChange,
+}: {
+  places: readonly string[]
+  accepted: readonly string[]
+  onChange: (accepted: string[]) => void
+}) {
+  return places.map(place => (
+    <label key={place} className="flex min-h-9 items-center gap-2">
+      <input
+        type="checkbox"
+        checked={accepted.includes(place)}
+        onChange={event => onChange([...accepted.filter(other => other !== place), ...(event.target.checked ? [place] : [])])}
+        className="size-4"
+      />
+      <span>
+        I have read <span className="foreign font-mono text-xs">{line(place) || 'the whole'}</span>
+      </span>
+    </label>
+  ))
 }
 
 /** The steps with their modes, the schedules, and what is worth checking, unless the page says that already. */

@@ -36,9 +36,9 @@ function One({ automation, trigger }: { automation: Automation; trigger: Trigger
   const mayWrite = useMay().includes('invoke') && automation.status !== 'archived'
   const { error, busy, run } = useSending()
   const [isRotating, setRotating] = useState(false)
-  const turn = () =>
+  const turn = (catchUp = false) =>
     void run('it', async () => {
-      await switchTrigger(automation.id, trigger.id, trigger.enabled ? 'disable' : 'enable')
+      await switchTrigger(automation.id, trigger.id, !trigger.enabled, catchUp)
       changed(client)
     })
   return (
@@ -58,7 +58,17 @@ function One({ automation, trigger }: { automation: Automation; trigger: Trigger
                 New token…
               </Button>
             )}
-            <Button busy={!!busy} aria-label={`${trigger.enabled ? 'Disable' : 'Enable'} ${trigger.id}`} onClick={turn}>
+            {trigger.type === 'schedule' && !trigger.enabled && (
+              <Button
+                busy={!!busy}
+                aria-label={`Enable ${trigger.id}, and catch up`}
+                title="It makes up for what it missed since it was disabled, as its catch_up says"
+                onClick={() => turn(true)}
+              >
+                Enable, and catch up
+              </Button>
+            )}
+            <Button busy={!!busy} aria-label={`${trigger.enabled ? 'Disable' : 'Enable'} ${trigger.id}`} onClick={() => turn()}>
               {trigger.enabled ? 'Disable' : 'Enable'}
             </Button>
           </span>

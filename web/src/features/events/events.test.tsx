@@ -177,3 +177,23 @@ test('whoever only reads is offered neither', async () => {
   expect(await screen.findByText('files.write_text failed')).toBeTruthy()
   expect(screen.queryByRole('button', { name: /^(Retry|Drop)/ })).toBeNull()
 })
+
+test('each consumer group says how far it is, what it lost, and how it goes on elsewhere', async () => {
+  const group = {
+    name: 'billing',
+    cursor: 58,
+    in_flight: 2,
+    behind: 3,
+    overtaken: true,
+    lost: 1,
+    deliveries_max: 5,
+    created_by: 'user:usr_x',
+  }
+  openPage('/events?tab=groups', {
+    'GET /api/v1/event-groups': () => ({ items: [group, { ...group, name: 'automations', created_by: null }] }),
+  })
+  const rows = await within(await screen.findByRole('list', { name: 'Consumer groups' })).findAllByRole('listitem')
+  expect(rows[0]?.textContent).toContain('at 58 · 3 behind · 2 in flight')
+  expect(rows[0]?.textContent).toContain('overtaken: 1 event was dropped before it had them')
+  expect(rows.map(row => within(row).queryByTitle(/^Copy countersign event group reset billing --to now/) !== null)).toEqual([true, false])
+})

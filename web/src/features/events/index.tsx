@@ -14,6 +14,7 @@ import type { OrgEvent } from '@/lib/live'
 import { useNames } from '@/lib/names'
 import { deadCountQuery } from '@/lib/waiting'
 import { DeadLetters } from './dead'
+import { Groups } from './groups'
 import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
 import { type EventFilter, eventQuery, eventsQuery, type LetterKind } from './queries'
 
@@ -29,26 +30,38 @@ export function Events() {
     void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
-      <PageHead title="Events" command={tab === 'dead' ? deadCommand(kind, letter) : eventCommand({ type, subject }, event)}>
-        {tab !== 'dead' && !event && (
+      <PageHead
+        title="Events"
+        command={
+          tab === 'groups'
+            ? 'countersign event group list'
+            : tab === 'dead'
+              ? deadCommand(kind, letter)
+              : eventCommand({ type, subject }, event)
+        }
+      >
+        {!tab && !event && (
           <div className="mt-2 grid gap-2 sm:grid-cols-2">
             <FilterField label="Type" placeholder="type: invocation, invocation.held" value={type} options={KINDS} onApply={set('type')} />
             <FilterField label="Subject" placeholder="subject: the whole id of a call, a grant" value={subject} onApply={set('subject')} />
           </div>
         )}
         <Tabs
-          label="Events or dead letters"
+          label="Events, dead letters or groups"
           at={tab ?? 'live'}
           tabs={[
             { name: 'live', label: 'Events' },
             { name: 'dead', label: 'Dead letters', count: dead },
+            { name: 'groups', label: 'Consumer groups' },
           ]}
           onPick={name =>
-            void navigate({ search: old => ({ ...old, event: undefined, letter: undefined, tab: name === 'dead' ? 'dead' : undefined }) })
+            void navigate({ search: old => ({ ...old, event: undefined, letter: undefined, tab: name === 'live' ? undefined : name }) })
           }
         />
       </PageHead>
-      {tab === 'dead' ? (
+      {tab === 'groups' ? (
+        <Groups />
+      ) : tab === 'dead' ? (
         <div className="min-h-0 flex-1 overflow-auto">
           <DeadLetters
             kind={kind}

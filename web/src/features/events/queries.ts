@@ -42,6 +42,13 @@ export const letterQuery = (letter: string | undefined) =>
     retry: false,
   })
 
+/** Who takes events together. No event tells how far they are, so it is read again now and then. */
+export const groupsQuery = queryOptions({
+  queryKey: ['event-groups'],
+  queryFn: async () => (await body(api.GET('/api/v1/event-groups'))).items,
+  refetchInterval: 15_000,
+})
+
 export const retryLetter = (letter: string, how: Schemas['RetryLetterRequest'] = {}) =>
   body(api.POST('/api/v1/dead-letters/{letter}/retry', { params: { path: { letter } }, body: how }))
 export const dropLetter = (letter: string) => body(api.POST('/api/v1/dead-letters/{letter}/drop', { params: { path: { letter } } }))

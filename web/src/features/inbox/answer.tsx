@@ -1,6 +1,5 @@
 // One call whole, and the ways to answer it: in the inbox, and on the page of the run that waits for it.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { ApproveRequest, Foresight, Invocation } from '@/api/types'
@@ -17,7 +16,7 @@ import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
-import { cannotEdit, closedBecause, isOpen, mayAlways, onlyOnce, titleOf } from './model'
+import { cannotEdit, closedBecause, isOpen, mayAlways, mustToo, onlyOnce, titleOf } from './model'
 import { approve, foresightQuery, invocationQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
@@ -56,11 +55,9 @@ type Props = {
   isPutOff?: boolean
   /** Whether several are selected: then `A` is about those. */
   isOneOfMany?: boolean
-  /** Where the list is another page, the way back to it. */
-  onBack?: () => void
 }
 
-export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack }: Props) {
+export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials }: Props) {
   const { shelf, dispatch, changed, refresh, woken } = useShelf()
   const now = useNow()
   const read = useQuery({ ...invocationQuery(id), initialData: shelf.known.get(id), staleTime: 0 })
@@ -73,6 +70,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const foresight = foresightQuery(id, item?.binding?.digest)
   const ahead = useQuery({ ...foresight, enabled: isPending && permissions.includes('approve') })
   const shown = ahead.error ? undefined : ahead.data
+  const needed = shown?.approvals_needed ?? undefined
   const { say } = useToasts()
   /** A dialog, and what the card showed when it was opened: the answer is about that. */
   const [open, setOpen] = useState<{ dialog: Open; shown: Foresight | undefined; binding: string | undefined }>()
@@ -101,9 +99,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
     changed(done.invocation)
     setOpen(undefined)
     const beyond = done.grant ? ` Grant ${done.grant.id} is active.` : done.mode ? ` ${done.mode.action} is allowed from now on.` : ''
-    say(
-      `${item.action}: ${done.invocation.status === 'pending' ? (done.message ?? 'counted; another person has to approve it too') : done.invocation.status.replace('_', ' ')}.${beyond}`,
-    )
+    const became = done.invocation.status === 'pending' ? mustToo(done.invocation, needed) : `${done.invocation.status.replace('_', ' ')}.`
+    say(`${item.action}: ${became}${beyond}`)
   }
   /** A refusal stays in the dialog, unless what the dialog is about is over or was edited. */
   const sendFromDialog = async (request: ApproveRequest) => {
@@ -134,7 +131,8 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
   const looking = ahead.isPending ? 'What it would do is being looked up.' : undefined
-  const blocked = ahead.data?.blocked ? line(ahead.data.blocked.message) : looking
+  const hasApproved = item?.approvals?.some(({ by }) => by === me.data?.principal) ? mustToo(item, needed) : undefined
+  const blocked = hasApproved ?? (ahead.data?.blocked ? line(ahead.data.blocked.message) : looking)
   const noGrant = item && onlyOnce(item, action.data)
   const noAlways = item && mayAlways(item, action.data, permissions)
   const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
@@ -173,18 +171,13 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
   const common = { item, over, onClose: close, send: sendFromDialog }
   return (
     <div className="flex h-full min-h-0 flex-col">
-      {onBack && (
-        <Button look="quiet" className="self-start md:hidden" onClick={onBack}>
-          <ArrowLeft aria-hidden className="size-4" /> Inbox
-        </Button>
-      )}
       <div className="min-h-0 flex-1 overflow-auto">
         <Card
           item={item}
           action={action.data}
           ahead={ahead.data}
           aheadError={ahead.error}
-          isLooking={ahead.isLoading}
+          isLooking={ahead.isLoading || me.isLoading}
           isLookingAgain={ahead.isRefetching}
           snoozedUntil={shelf.snoozed.get(id)}
         />
@@ -203,6 +196,7 @@ export function Answer({ id, isToSettle, isPutOff, isOneOfMany, denials, onBack 
           <Bar
             item={item}
             blocked={blocked}
+            hasApproved={hasApproved}
             noGrant={noGrant}
             noAlways={noAlways}
             noEdit={noEdit}

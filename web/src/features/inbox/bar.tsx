@@ -12,6 +12,8 @@ type Props = {
   item: Invocation
   /** Why it cannot be approved now. */
   blocked?: string
+  /** What is said to whoever approved it already. */
+  hasApproved?: string
   noGrant?: string
   noAlways?: string
   noEdit?: string
@@ -24,13 +26,29 @@ type Props = {
   onLater: () => void
 }
 
-export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, isLater, isOneOfMany, onApprove, onOpen, onLater }: Props) {
+export function Bar({
+  item,
+  blocked,
+  hasApproved,
+  noGrant,
+  noAlways,
+  noEdit,
+  noAnswer,
+  busy,
+  isLater,
+  isOneOfMany,
+  onApprove,
+  onOpen,
+  onLater,
+}: Props) {
   if (noAnswer) return <div className={foot}>{noAnswer}</div>
   const isDanger = item.class === 'danger'
   const yes = isOneOfMany ? undefined : 'A'
   return (
     <div className={foot}>
-      {isDanger ? (
+      {hasApproved ? (
+        <span className="font-medium">{hasApproved}</span>
+      ) : isDanger ? (
         <HoldButton onHeld={onApprove} onKey={() => onOpen('confirm')} disabled={busy || !!blocked} title={blocked}>
           <Check aria-hidden className="size-4" /> Hold to approve {yes && <Kbd>{yes}</Kbd>}
         </HoldButton>

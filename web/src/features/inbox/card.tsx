@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Clock, TriangleAlert } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Action, Foresight, Invocation } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
@@ -16,7 +16,20 @@ import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { cascade, closedBecause, isOpen, statusOf, stepOf, successorOf, titleOf } from './model'
+import { spacesQuery } from '@/lib/spaces'
+import {
+  capital,
+  cascade,
+  closedBecause,
+  declares,
+  hasDrifted,
+  isOfAutomation,
+  isOpen,
+  statusOf,
+  stepOf,
+  successorOf,
+  titleOf,
+} from './model'
 import { OfRun } from './of-run'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
@@ -35,7 +48,6 @@ export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgai
   const now = useNow()
   const closed = closedBecause(item, now, useNames())
   const isPending = item.status === 'pending'
-  const isDrifted = item.decision.tightened_by?.includes('drift') || (isPending && action && action.drift !== 'none')
   const isCut = !ahead?.params && '_truncated' in item.params
   return (
     <article aria-label={item.action} className="px-4 py-5 md:px-6">
@@ -56,7 +68,9 @@ export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgai
             titled “<Foreign text={action.title} />” by its source
           </p>
         )}
-        <Asker item={item} />
+        <Asker item={item}>
+          <Where item={item} />
+        </Asker>
       </header>
 
       {closed && (
@@ -79,7 +93,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, isLookingAgai
           Cannot run now: <Foreign text={ahead.blocked.message} /> ({ahead.blocked.code})
         </Notice>
       )}
-      {isDrifted && <Drift item={item} />}
+      {hasDrifted(item, action) && <Drift item={item} />}
 
       <Section title={isPending ? 'What will be sent' : 'What was asked'}>
         <Params params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} schema={action?.params_schema} />
@@ -133,12 +147,18 @@ function Deadline({ item, now }: { item: Invocation; now: number }) {
 }
 
 /** Who asks, and in their own words why. A step of an automation names it, its run and itself. */
-export function Asker({ item }: { item: Invocation }) {
+export function Asker({ item, children }: { item: Invocation; children?: ReactNode }) {
   const session = useQuery(sessionQuery(item.session_id))
   const nameOf = useNames()
   const title = item.session_title || session.data?.title
   const step = stepOf(item)
-  if (step) return <OfRun item={item} step={step} />
+  if (step)
+    return (
+      <>
+        <OfRun item={item} step={step} />
+        {children}
+      </>
+    )
   return (
     <div className="mt-2 text-sm">
       <p className="text-muted-fg">
@@ -160,13 +180,61 @@ export function Asker({ item }: { item: Invocation }) {
         </span>{' '}
         · asked <When at={item.created_at} />
       </p>
-      {item.reason && (
-        <blockquote className="mt-2 border-l-2 pl-3">
-          <span className="text-xs text-muted-fg">The agent’s own words: </span>
-          <Foreign text={`“${item.reason}”`} />
-        </blockquote>
-      )}
+      {children}
+      <Claimed item={item} />
     </div>
+  )
+}
+
+/** Whose call it is, and where it acts. */
+function Where({ item }: { item: Invocation }) {
+  const spaces = useQuery({ ...spacesQuery, staleTime: 60_000 })
+  const nameOf = useNames()
+  const space = spaces.data?.find(each => each.id === item.space_id)
+  const owner = item.owner_id && `user:${item.owner_id}`
+  return (
+    <p className="foreign mt-1 text-sm text-muted-fg">
+      {owner && owner !== item.principal && `for ${line(nameOf(owner))} · `}space{' '}
+      {space ? `${line(space.name)} (${space.band})` : item.space_id}
+    </p>
+  )
+}
+
+/** What the caller says of its call. Nothing judges it. */
+function Claimed({ item: { reason, claimed } }: { item: Invocation }) {
+  const { confidence, rollback_plan: plan } = claimed ?? {}
+  if (!reason && confidence == null && plan == null) return null
+  return (
+    <blockquote className="mt-2 border-l-2 pl-3">
+      {reason && <Words label="The agent’s own words" text={`“${reason}”`} />}
+      {confidence != null && <Words label="Confidence given" text={String(confidence)} />}
+      {plan != null && <Words label="Rollback plan given" text={typeof plan === 'string' ? plan : JSON.stringify(plan)} />}
+    </blockquote>
+  )
+}
+
+/** Words of others: three lines of them until a person asks for all, so that they push nothing off the screen. */
+function Words({ label, text }: { label: string; text: string }) {
+  const box = useRef<HTMLParagraphElement>(null)
+  const [isLong, setLong] = useState(false)
+  const [isWhole, setWhole] = useState(false)
+  // Measured each time it is shown, for its width may be another by then.
+  useLayoutEffect(() => {
+    const { scrollHeight = 0, clientHeight = 0 } = box.current ?? {}
+    if (!isWhole) setLong(scrollHeight > clientHeight)
+  })
+  return (
+    <>
+      <p ref={box} className={isWhole ? undefined : 'line-clamp-3'}>
+        <span className="text-xs text-muted-fg">{label}: </span>
+        <Foreign text={text} />
+      </p>
+      {isLong && (
+        <button type="button" aria-expanded={isWhole} className="text-xs text-primary underline" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? 'Show less' : 'Show all'}
+        </button>
+      )}
+    </>
   )
 }
 
@@ -194,13 +262,16 @@ function WouldChange({
         <Changes report={ahead.changes as Record<string, unknown>} />
       ) : (
         <p className="text-muted-fg">
-          {ahead?.unknown
-            ? line(ahead.unknown)
-            : action && !action.dry_run_supported
-              ? 'This source cannot dry-run it.'
-              : 'Nothing is known of it.'}
+          {!ahead
+            ? 'Not looked up: that is done for people who may answer the call.'
+            : ahead.unknown
+              ? capital(line(ahead.unknown))
+              : action && !action.dry_run_supported
+                ? 'This source cannot dry-run it.'
+                : 'Nothing is known of it.'}
         </p>
       )}
+      {!!action?.effects?.length && <p className="mt-1 text-muted-fg">Its definition says that it {declares(action.effects)}.</p>}
     </>
   )
 }
@@ -332,7 +403,11 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
       </Section>
 
       <Section title="What happened before">
-        {before.error ? <Failed error={before.error as ApiError} retry={() => void before.refetch()} /> : <Before items={before.data} />}
+        {before.error ? (
+          <Failed error={before.error as ApiError} retry={() => void before.refetch()} />
+        ) : (
+          <Before item={item} items={before.data} />
+        )}
       </Section>
 
       <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>
@@ -344,7 +419,13 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
               ; digest <Copy text={item.binding.digest} label={short(item.binding.digest)} />
             </>
           )}
-          .
+          .{item.decision.rules_version != null && ` Decided under version ${item.decision.rules_version} of the rules.`}
+          {item.status === 'pending' && item.expires_at && (
+            <>
+              {' '}
+              Its time ends <When at={item.expires_at} />.
+            </>
+          )}
         </p>
         {item.scope && (
           <p className="foreign text-muted-fg">
@@ -357,7 +438,7 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
             Part {item.batch.part} of {item.batch.parts} of batch {item.batch.id} ({item.batch.mode}).
           </p>
         )}
-        {!!action?.hosts?.length && <p className="foreign text-muted-fg">Its code may reach {line(action.hosts.join(', '))}.</p>}
+        {!!action?.hosts?.length && <p className="foreign text-muted-fg">It may reach {line(action.hosts.join(', '))}.</p>}
         {item.connection_id && <p className="text-muted-fg">Acts with connection {item.connection_id}.</p>}
         {redacted.length > 0 && (
           <p className="text-muted-fg">
@@ -393,14 +474,15 @@ export function reversible(item: Pick<Invocation, 'dry_run' | 'reverses'>, actio
   }
 }
 
-function Before({ items }: { items: Invocation[] | undefined }) {
+function Before({ item, items }: { item: Invocation; items: Invocation[] | undefined }) {
   if (!items) return <p className="text-muted-fg">…</p>
-  if (items.length === 0) return <p className="text-muted-fg">No earlier call of this action in this session.</p>
+  const whose = isOfAutomation(item) ? 'by this automation' : 'in this session'
+  if (items.length === 0) return <p className="text-muted-fg">No earlier call of this action {whose}.</p>
   const succeeded = items.filter(item => item.status === 'succeeded').length
   return (
     <>
       <p>
-        {succeeded} of {counted(items.length, 'call')} of this action in this session succeeded.
+        {succeeded} of {counted(items.length, 'call')} of this action {whose} succeeded.
       </p>
       <ul className="mt-1 space-y-1">
         {items.slice(0, 3).map(item => (

@@ -1,18 +1,20 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Action, ApproveRequest, Invocation, Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Field } from '@/components/field'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
-import { Button, Copy, Failed, Foreign, fieldClass } from '@/components/ui'
+import { Button, Copy, cx, Failed, Foreign, fieldClass } from '@/components/ui'
 import { callsIn, isAmount, NO_AMOUNT, NO_CALLS } from '@/lib/bounds'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
-import { amounts, titleOf } from './model'
+import { driftedQuery } from '@/lib/waiting'
+import { amounts, hasDrifted, mustToo, titleOf } from './model'
 import { alwaysQuery, approveMany, sessionQuery } from './queries'
 
 type Common = {
@@ -26,6 +28,16 @@ type Sends = Common & { send: (request: ApproveRequest) => Promise<void> }
 const submitted = (act: () => void) => (event: FormEvent) => {
   event.preventDefault()
   act()
+}
+
+/** A button, or a form of which the first field has the focus once it is there. By itself, the first button would have it, such as Cancel. */
+function useFocus<T extends HTMLElement>(isThere = true) {
+  const target = useRef<T>(null)
+  useEffect(() => {
+    const first = target.current?.querySelector<HTMLElement>('input, select, textarea')
+    if (isThere) (first ?? target.current)?.focus()
+  }, [isThere])
+  return target
 }
 
 /** Why nothing can be sent, or why it was refused. */
@@ -70,7 +82,10 @@ export function DenyDialog({ item, over, onClose, onDeny }: Common & { onDeny: (
 
 export function GrantDialog({ item, over, onClose, send }: Sends) {
   const session = useQuery(sessionQuery(item.session_id))
-  const [scope, setScope] = useState<'session' | 'automation' | 'org'>('session')
+  const [picked, setPicked] = useState<'session' | 'automation' | 'org'>()
+  const isOfAutomation = !!session.data?.automation_id
+  // The session of a step is that of its run alone.
+  const scope = picked ?? (isOfAutomation ? 'automation' : 'session')
   const [calls, setCalls] = useState('5')
   const [time, setTime] = useState('2h')
   const [of, setOf] = useState('')
@@ -81,7 +96,9 @@ export function GrantDialog({ item, over, onClose, send }: Sends) {
   const isBadSum = sum !== undefined && !isAmount(sum.max)
   const count = callsIn(calls)
   const isBad = count === undefined || isBadSum
-  const whose = { session: 'this session', automation: 'this automation', org: 'everybody in the org' }[scope]
+  const whose = { session: isOfAutomation ? 'this run alone' : 'this session', automation: 'this automation', org: 'everybody in the org' }[
+    scope
+  ]
   return (
     <Dialog title="Approve, with a grant" onClose={onClose}>
       <form
@@ -92,9 +109,9 @@ export function GrantDialog({ item, over, onClose, send }: Sends) {
         <div className="mt-3 grid gap-3 sm:grid-cols-3">
           <Field label="For">
             {props => (
-              <select {...props} value={scope} onChange={event => setScope(event.target.value as typeof scope)} className={fieldClass}>
-                <option value="session">this session</option>
-                {session.data?.automation_id && <option value="automation">this automation</option>}
+              <select {...props} value={scope} onChange={event => setPicked(event.target.value as typeof scope)} className={fieldClass}>
+                {isOfAutomation && <option value="automation">this automation</option>}
+                <option value="session">{isOfAutomation ? 'this run alone' : 'this session'}</option>
                 <option value="org">the org</option>
               </select>
             )}
@@ -111,7 +128,7 @@ export function GrantDialog({ item, over, onClose, send }: Sends) {
               />
             )}
           </Field>
-          <Field label="Until in">
+          <Field label="Lasts">
             {props => (
               <select {...props} value={time} onChange={event => setTime(event.target.value)} className={fieldClass}>
                 {['30m', '2h', '8h', '24h', '7d'].map(each => (
@@ -179,6 +196,7 @@ export function AlwaysDialog({ item, over, onClose, send }: Sends) {
   const automation = session.data?.automation_id ?? null
   const tried = useQuery({ ...alwaysQuery(item.action, automation), enabled: !!session.data })
   const { error, busy, run } = useSending()
+  const yes = useFocus<HTMLButtonElement>(!!session.data)
   return (
     <Dialog title="Always allow" onClose={onClose}>
       {session.error && <Failed error={session.error as ApiError} retry={() => void session.refetch()} />}
@@ -201,6 +219,7 @@ export function AlwaysDialog({ item, over, onClose, send }: Sends) {
           Cancel
         </Button>
         <Button
+          ref={yes}
           look="primary"
           busy={!!busy}
           disabled={!session.data || !!over}
@@ -213,10 +232,12 @@ export function AlwaysDialog({ item, over, onClose, send }: Sends) {
   )
 }
 
-const wouldHave = ({ changes, replayed, truncated }: Schemas['WhatIfResponse']): string =>
-  `Of ${truncated ? 'the newest ' : ''}${counted(replayed, 'call')} in the last 7 days, it would have let ${
-    changes.filter(change => change.after === 'runs').length
-  } run without asking, whatever their params.`
+/** How many of the action were made is not told: only what would have become of them. */
+const wouldHave = ({ changes, replayed, truncated }: Schemas['WhatIfResponse']): string => {
+  const freed = changes.filter(change => change.after === 'runs').length
+  const among = truncated ? `the newest ${replayed} calls` : counted(replayed, 'call')
+  return `Of ${among} of this action in the last 7 days, it would have let ${freed} run without asking, whatever their params.`
+}
 
 export function EditDialog({
   item,
@@ -229,7 +250,9 @@ export function EditDialog({
   // What was shown when the dialog was opened is what is edited.
   const [before] = useState(params)
   const [edited, setEdited] = useState(params)
-  const [isGood, setGood] = useState(false)
+  /** Not known until the form is loaded. */
+  const [isGood, setGood] = useState<boolean>()
+  const form = useFocus<HTMLFormElement>(isGood !== undefined)
   const [tried, setTried] = useState(false)
   const [confirm, setConfirm] = useState('')
   const { error, busy, run } = useSending()
@@ -241,7 +264,7 @@ export function EditDialog({
   }
   return (
     <Dialog title={`Edit and approve ${item.action}`} onClose={onClose} wide>
-      <form onSubmit={submitted(send1)} className="mt-4">
+      <form ref={form} onSubmit={submitted(send1)} className="mt-4">
         <SchemaForm
           schema={action?.params_schema}
           params={before}
@@ -304,6 +327,9 @@ function Typed({ action, value, onChange }: { action: string; value: string; onC
   )
 }
 
+/** An approval may be counted and not suffice. */
+const became = (item: Invocation): string => (item.status === 'pending' ? mustToo(item, undefined) : item.status.replace('_', ' '))
+
 /** One of the server's answers holds a hundred. */
 const AT_ONCE = 100
 
@@ -316,8 +342,20 @@ export function BulkDialog({
   onClose: () => void
   onDone: (approved: readonly Invocation[]) => void
 }) {
-  const able = items.filter(item => item.class !== 'danger')
-  const left = items.filter(item => item.class === 'danger')
+  const drifted = useQuery(driftedQuery).data
+  const nameOf = useNames()
+  const whyLeft = (item: Invocation) => {
+    if (item.class === 'danger') return 'dangerous'
+    return hasDrifted(
+      item,
+      drifted?.find(action => action.id === item.action),
+    )
+      ? 'its definition changed'
+      : undefined
+  }
+  const able = items.filter(item => !whyLeft(item))
+  const left = items.filter(whyLeft)
+  const yes = useFocus<HTMLButtonElement>()
   const [results, setResults] = useState<{ id: string; text: string; ok: boolean }[]>([])
   const { error, busy, run: sending } = useSending()
   const run = () =>
@@ -329,7 +367,7 @@ export function BulkDialog({
           ...got.map(one => ({
             id: one.id,
             ok: !one.problem,
-            text: one.problem ? `${one.problem.code}: ${one.problem.detail}` : (one.invocation?.status ?? 'approved'),
+            text: one.problem ? `${one.problem.code}: ${one.problem.detail}` : one.invocation ? became(one.invocation) : 'approved',
           })),
         ])
         onDone(got.flatMap(one => (one.invocation ? [one.invocation] : [])))
@@ -345,19 +383,26 @@ export function BulkDialog({
         </p>
       )}
       <ul className="mt-3 max-h-[45vh] divide-y overflow-auto rounded-md border">
-        {able.map(item => {
+        {[...left, ...able].map(item => {
           const result = results.find(each => each.id === item.id)
+          const why = whyLeft(item)
           return (
             <li key={item.id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
               <TierBadge tier={item.tier} />
-              <Foreign text={titleOf(item)} className="min-w-0 flex-1 truncate" />
+              <span className={cx('min-w-0 flex-1', why && 'text-muted-fg')}>
+                <Foreign text={titleOf(item)} className="block truncate" />
+                <Foreign text={item.session_title || nameOf(item.principal)} className="block truncate text-xs text-muted-fg" />
+              </span>
+              {why && <span className="text-xs font-medium text-danger">left out: {why}</span>}
               {result && <span className={`text-xs ${result.ok ? 'text-ok' : 'w-full text-danger'}`}>{result.text}</span>}
             </li>
           )
         })}
       </ul>
       {left.length > 0 && (
-        <p className="mt-2 text-muted-fg">{counted(left.length, 'dangerous call')} left out: those are approved one by one.</p>
+        <p className="mt-2 text-muted-fg">
+          {counted(left.length, 'call')} left out: what is dangerous, or has another definition than was reviewed, is approved by itself.
+        </p>
       )}
       {error && <Failed error={error} />}
       <DialogFoot>
@@ -365,7 +410,7 @@ export function BulkDialog({
           {isDone ? 'Close' : 'Cancel'}
         </Button>
         {!isDone && (
-          <Button look="primary" busy={!!busy} disabled={able.length === 0} onClick={() => void run()}>
+          <Button ref={yes} look="primary" busy={!!busy} disabled={able.length === 0} onClick={() => void run()}>
             Approve {able.length} once
           </Button>
         )}

@@ -87,7 +87,7 @@ test('the card answers without a click, and one key approves what was shown', as
     'notes/w2.txt',
     'What would change',
     'Why you are asked',
-    'default of its tier: require_approval',
+    'inferred from the tier: require_approval',
     'Can it be taken back',
     'What happened before',
     'What an approval covers',
@@ -351,6 +351,7 @@ test('what was put off comes back by itself, also after it was cleared away', as
   await screen.findByText('+ would create')
   await user.keyboard('l')
   await screen.findByText('Put off for 30 minutes. Nothing is decided.')
+  expect(screen.getByRole('button', { name: 'clear 1 put off' })).toBeTruthy()
   await user.keyboard('n')
   await waitFor(() => expect(document.title).toBe('(1) Inbox · Countersign'))
   await waitFor(() => expect(rows()).toHaveLength(1))
@@ -451,16 +452,21 @@ test('“always allow” counts what its rule would have let run: of its automat
       replayed: 12,
       skipped: 0,
       truncated: false,
-      changes: [{ after: 'runs' }, { after: 'runs' }, { after: 'asks' }],
+      changes: ['runs', 'runs', 'asks'].map(after => ({ action: 'files.write_text', after })),
     }),
   })
   await screen.findByText('+ would create')
   await user.keyboard('{Shift>}a{/Shift}')
   const dialog = await screen.findByRole('dialog')
-  await waitFor(() => expect(dialog.textContent).toContain('Of 12 calls in the last 7 days, it would have let 2 run without asking'))
+  await waitFor(() =>
+    expect(dialog.textContent).toContain('Of 12 calls of this action in the last 7 days, it would have let 2 run without asking'),
+  )
+  // Enter is yes, not a copied command.
+  expect(document.activeElement?.textContent).toBe('Approve and always allow')
   expect(dialog.textContent).toContain('automation aut_1: files.write_text → allow')
   const asked = server.asked.filter(({ path }) => path === '/api/v1/policies/what-if').map(each => each.body)
-  expect(asked).toEqual([{ policies: null, modes: [{ action: 'files.write_text', mode: 'allow', automation: 'aut_1' }], last: '7d' }])
+  const modes = [{ action: 'files.write_text', mode: 'allow', automation: 'aut_1' }]
+  expect(asked).toEqual([{ policies: null, modes, last: '7d', action: 'files.write_text' }])
 })
 
 test('a number of a grant that is none is refused in words, and nothing is promised', async () => {
@@ -507,7 +513,13 @@ test('a late answer is told in a sentence', async () => {
 })
 
 test('several are approved once each, and each says what became of it', async () => {
-  const calls = [call('inv_a'), call('inv_b'), call('inv_c', { tier: 'R4', class: 'danger' })]
+  const drifted = { ...base.decision, tightened_by: ['drift' as const] }
+  const calls = [
+    call('inv_a'),
+    call('inv_b', { session_title: 'Release notes' }),
+    call('inv_c', { tier: 'R4', class: 'danger' }),
+    call('inv_d', { decision: drifted }),
+  ]
   const { server, user } = open(calls, {
     'POST /api/v1/invocations/approve': () => ({
       results: [
@@ -516,11 +528,15 @@ test('several are approved once each, and each says what became of it', async ()
       ],
     }),
   })
-  await waitFor(() => expect(rows()).toHaveLength(3))
+  await waitFor(() => expect(rows()).toHaveLength(4))
   for (const box of screen.getAllByRole('checkbox')) await user.click(box)
   await user.click(screen.getByRole('button', { name: /Approve each once/ }))
   const dialog = await screen.findByRole('dialog')
-  expect(dialog.textContent).toContain('1 dangerous call left out')
+  expect(dialog.textContent).toContain('2 calls left out')
+  const told = within(dialog).getAllByRole('listitem')
+  for (const [at, words] of ['left out: dangerous', 'left out: its definition changed', 'Nightly triage', 'Release notes'].entries())
+    expect(told[at]?.textContent).toContain(words)
+  expect(document.activeElement?.textContent).toBe('Approve 2 once')
   await user.click(within(dialog).getByRole('button', { name: 'Approve 2 once' }))
   await waitFor(() => expect(dialog.textContent).toContain('1 approved, 1 not'))
   expect(dialog.textContent).toContain('expired: too late')
@@ -582,10 +598,132 @@ test('of 2,000 calls only those on the screen exist', async () => {
 })
 
 test('whoever may not answer is told so, and nothing is looked up for them', async () => {
-  const { server } = open([call('inv_a')], { 'GET /api/v1/whoami': () => ({ ...me, role: 'viewer', permissions: ['read'] }) })
+  const { server, user } = open([call('inv_a'), call('inv_b')], {
+    'GET /api/v1/whoami': () => ({ ...me, role: 'viewer', permissions: ['read'] }),
+  })
   expect(await screen.findByText(/people with another role answer it/)).toBeTruthy()
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
+  expect(await screen.findByText('Not looked up: that is done for people who may answer the call.')).toBeTruthy()
+  expect(rows()).toHaveLength(2)
+  expect(screen.queryByRole('checkbox')).toBeNull()
+  await user.keyboard('x')
+  expect(screen.queryByText('1 call selected')).toBeNull()
+})
+
+test('the first page is shown before the others are read', async () => {
+  const ends = [soon(9), soon(8)]
+  const pages = ends.map((expires_at, page) => [0, 1].map(at => call(`inv_${9 - 2 * page - at}`, { expires_at })))
+  let release = () => {}
+  const held = new Promise<void>(done => {
+    release = done
+  })
+  const { server, user } = open(pages.flat(), {
+    'GET /api/v1/invocations': async ({ path }) => {
+      const query = new URL(path, 'http://localhost').searchParams
+      if (query.get('status') !== 'pending') return { items: [], next: null }
+      const at = Number(query.get('after') ?? 0)
+      if (at > 0) await held
+      return { items: pages[at], next: at < 1 ? String(at + 1) : null }
+    },
+  })
+  await screen.findByText('+ would create')
+  const names = () => screen.getAllByRole('checkbox').map(box => box.getAttribute('aria-label')?.split(' ').at(-1))
+  expect(names()).toEqual(['inv_8', 'inv_9'])
+  release()
+  // They stand below, and nothing moves.
+  await waitFor(() => expect(document.title).toBe('(4) Inbox · Countersign'))
+  expect(names()).toEqual(['inv_8', 'inv_9', 'inv_6', 'inv_7'])
+  expect(screen.queryByRole('button', { name: /new/ })).toBeNull()
+  await user.click(await screen.findByRole('button', { name: 'show first what ends first' }))
+  expect(names()).toEqual(['inv_6', 'inv_7', 'inv_8', 'inv_9'])
+  expect(server.asked.some(({ path }) => /invocations\/inv_[67]$/.test(path))).toBe(false)
+})
+
+test('long words of the agent are cut until they are asked for', async () => {
+  vi.spyOn(HTMLElement.prototype, 'scrollHeight', 'get').mockReturnValue(2_000)
+  const { user } = open([call('inv_a', { reason: 'because '.repeat(200), claimed: { confidence: 0.9, rollback_plan: 'put it back' } })])
+  const card = await screen.findByRole('article')
+  const words = within(card).getByText(/because/).parentElement as HTMLElement
+  expect(words.className).toContain('line-clamp')
+  for (const text of ['Confidence given: 0.9', 'Rollback plan given: put it back']) expect(card.textContent).toContain(text)
+  await user.click(within(card).getAllByRole('button', { name: 'Show all' })[0] as HTMLElement)
+  expect(words.className).not.toContain('line-clamp')
+})
+
+test('the card says for whom, where, what its definition says of it, and under which rules', async () => {
+  open([call('inv_a', { owner_id: 'usr_x' })], {
+    'GET /api/v1/spaces': () => ({ items: [{ id: base.space_id, name: 'office', band: 'amber' }], next: null }),
+  })
+  const card = await screen.findByRole('article')
+  for (const text of [
+    'for Ada · space office (amber)',
+    'Its definition says that it changes files.',
+    'Decided under version 0 of the rules. Its time ends in',
+  ])
+    await waitFor(() => expect(card.textContent).toContain(text))
+})
+
+test('whoever approved is told so, and is not asked again', async () => {
+  const item = call('inv_a')
+  const counted = { ...item, approvals: [{ by: me.principal, at: soon(0) }] }
+  const { server, user } = open([item], {
+    'GET /api/v1/invocations/inv_a/foresight': () => ({ changes: { path: 'a.txt', change: 'would_create' }, approvals_needed: 2 }),
+    'POST /api/v1/invocations/inv_a/approve': () => ({ invocation: counted, message: 'Action requires approval' }),
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('a')
+  expect(await screen.findByText('files.write_text: You approved; 1 more person must.')).toBeTruthy()
+  expect(await screen.findByText('You approved; 1 more person must.')).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /^Approve once/ })).toBeNull()
+  expect(screen.getByRole('button', { name: 'Deny' })).toBeTruthy()
+  await user.keyboard('a')
+  expect(server.asked.filter(isSent)).toHaveLength(1)
+})
+
+test('the first field of an edit has the focus, so that Enter does not cancel', async () => {
+  const { user } = open([call('inv_a')])
+  await screen.findByText('+ would create')
+  await user.keyboard('e')
+  const field = await screen.findByLabelText(/^path/)
+  await waitFor(() => expect(document.activeElement).toBe(field))
+})
+
+test('a step is compared with the steps of other runs, and a grant for it is one for its automation', async () => {
+  const automation = { principal: 'automation:aut_1', completed_at: soon(-1), status: 'succeeded' as const }
+  const step = call('inv_z', { principal: 'automation:aut_1', trace_id: 'run_1', reason: 'step `tell` of the automation `Note`' })
+  const earlier = [call('inv_b', { ...automation, session_id: 'ses_b' })]
+  const { server, user } = open([step], {
+    'GET /api/v1/invocations': ({ path }) => ({
+      items: path.includes('automation=aut_1&action=') ? earlier : path.includes('pending') ? [step] : [],
+      next: null,
+    }),
+    [`GET /api/v1/sessions/${base.session_id}`]: () => ({ id: base.session_id, title: 'Note', automation_id: 'aut_1' }),
+  })
+  expect(await screen.findByText('1 of 1 call of this action by this automation succeeded.')).toBeTruthy()
+  expect(server.asked.find(({ path }) => path.includes('action='))?.path).not.toContain('session=')
+  await screen.findByText('+ would create')
+  await user.keyboard('g')
+  const scope = within(await screen.findByRole('dialog')).getByLabelText('For')
+  expect(scope).toHaveProperty('value', 'automation')
+  expect(scope.textContent).toBe('this automationthis run alonethe org')
+})
+
+test('what was decided is read further back', async () => {
+  const done = (id: string) => call(id, { status: 'succeeded' })
+  const { user } = open([], {
+    'GET /api/v1/invocations': ({ path }) => {
+      if (path.includes('status=')) return { items: [], next: null }
+      return path.includes('after=')
+        ? { items: [done('inv_a')], next: null }
+        : { items: Array.from({ length: 50 }, (_, at) => done(`inv_b${at}`)), next: 'inv_b49' }
+    },
+  })
+  await user.click(await screen.findByRole('button', { name: 'Decided' }))
+  const size = () => rows()[0]?.getAttribute('aria-setsize')
+  await user.click(await screen.findByRole('button', { name: 'Older' }))
+  await waitFor(() => expect(size()).toBe('51'))
+  expect(screen.queryByRole('button', { name: 'Older' })).toBeNull()
 })
 
 test('what cannot be read says so, and can be read again', async () => {

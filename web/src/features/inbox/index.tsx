@@ -1,7 +1,7 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { MessageSquareText, RefreshCw, Scale } from 'lucide-react'
+import { ArrowLeft, MessageSquareText, RefreshCw, Scale } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Action, Invocation } from '@/api/types'
@@ -22,7 +22,7 @@ import { Answer, useSentDenials } from './answer'
 import { BulkDialog } from './dialogs'
 import { List } from './list'
 import { alike, gone, isOpen, matches, range } from './model'
-import { lastDecisionQuery, listedQuery } from './queries'
+import { decidedQuery, lastDecisionQuery, listedQuery } from './queries'
 import { useShelf } from './shelf'
 
 export const TABS = ['pending', 'attention', 'snoozed', 'decided'] as const
@@ -36,14 +36,21 @@ export function Inbox() {
   const navigate = useNavigate({ from: '/' })
   const { shelf, listed, dispatch } = useShelf()
   const denials = useSentDenials()
-  const others = useQuery({ ...listedQuery(tab === 'pending' ? 'decided' : tab), enabled: tab !== 'pending' })
+  const decided = useInfiniteQuery({ ...decidedQuery, enabled: tab === 'decided' })
+  const told = useQuery({ ...listedQuery(tab === 'snoozed' ? tab : 'attention'), enabled: tab === 'snoozed' || tab === 'attention' })
+  const others = tab === 'decided' ? decided : told
   const now = useNow()
   const filter = useRef<HTMLInputElement>(null)
 
   const items = useMemo(() => {
-    const all = tab === 'pending' ? shelf.shown.flatMap(id => shelf.known.get(id) ?? []) : (others.data ?? [])
+    const all = {
+      pending: () => shelf.shown.flatMap(id => shelf.known.get(id) ?? []),
+      decided: () => decided.data?.pages.flatMap(page => page.items) ?? [],
+      snoozed: () => told.data ?? [],
+      attention: () => told.data ?? [],
+    }[tab]()
     return all.filter(item => matches(item, q))
-  }, [tab, shelf, others.data, q])
+  }, [tab, shelf, decided.data, told.data, q])
   const select = (id: string | undefined) =>
     void navigate({ search: old => ({ ...old, call: id }), replace: call !== undefined && id !== undefined })
 
@@ -51,7 +58,7 @@ export function Inbox() {
 
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
   const lastMarked = useRef<string>(undefined)
-  const mayMark = tab === 'pending' && shelf.shown.length > 1
+  const mayMark = useMay().includes('approve') && tab === 'pending' && shelf.shown.length > 1
   const mark = (id: string | undefined, to?: string) => {
     if (!mayMark || !id) return
     const rows = items.map(item => item.id)
@@ -89,13 +96,18 @@ export function Inbox() {
   const counts: Partial<Record<Tab, number>> = { attention: waiting.doubted + waiting.held + waiting.drifted }
 
   const error = (tab === 'pending' ? listed.error : others.error) as ApiError | null
-  const isLoading = tab === 'pending' ? listed.isPending : others.isPending
-  const news = shelf.waiting.length
-  const ended = tab === 'pending' ? gone(shelf, now) : 0
+  const isLoading = tab === 'pending' ? !shelf.isWhole : others.isPending
+  const { ended, putOff } = gone(shelf, now)
+  const cleared = [ended > 0 && `${ended} ended`, putOff > 0 && `${putOff} put off`].filter(Boolean).join(' and ')
+  const revealed = [
+    shelf.waiting.length > 0 && `${shelf.waiting.length} new`,
+    cleared && `clear ${cleared}`,
+    shelf.isMixed && shelf.isWhole && 'show first what ends first',
+  ].filter(Boolean)
   return (
     <div className="flex h-full min-h-0">
       <h1 className="sr-only">Inbox</h1>
-      <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
+      <section aria-label="Inbox" className={cx('flex w-full flex-col border-r lg:w-80 lg:shrink-0 xl:w-[25rem]', call && 'max-lg:hidden')}>
         <div className="border-b px-3 pb-3">
           <Tabs
             label="Which calls"
@@ -118,18 +130,14 @@ export function Inbox() {
         </div>
         {tab === 'pending' && <GrantRequests />}
         {tab === 'pending' && <ServerMessages />}
-        {tab === 'pending' && (news > 0 || ended > 0) && (
+        {tab === 'pending' && revealed.length > 0 && (
           <Button look="quiet" hotkey="N" className="rounded-none border-b text-primary" onClick={() => dispatch({ kind: 'revealed' })}>
-            <span aria-live="polite">
-              {news > 0 && `${news} new`}
-              {news > 0 && ended > 0 && ' · '}
-              {ended > 0 && `clear ${ended} ended`}
-            </span>
+            <span aria-live="polite">{revealed.join(' · ')}</span>
           </Button>
         )}
         {tab === 'attention' && <Drifted actions={drifted.data ?? []} />}
         {error && <Failed error={error} />}
-        {isLoading && !error ? (
+        {isLoading && !error && items.length === 0 ? (
           <Loading />
         ) : items.length > 0 ? (
           <List
@@ -147,8 +155,18 @@ export function Inbox() {
             <NothingHere tab={tab} onClear={q ? () => void navigate({ search: old => ({ ...old, q: undefined }) }) : undefined} />
           )
         )}
+        {tab === 'decided' && decided.hasNextPage && (
+          <Button
+            look="quiet"
+            className="rounded-none border-t text-primary"
+            busy={decided.isFetchingNextPage}
+            onClick={() => void decided.fetchNextPage()}
+          >
+            Older
+          </Button>
+        )}
         {marked.size > 0 && (
-          <div className="flex items-center gap-2 border-t bg-panel p-3">
+          <div className="flex flex-wrap items-center gap-2 border-t bg-panel p-3">
             <span className="flex-1">{counted(chosen.length, 'call')} selected</span>
             <Button
               look="quiet"
@@ -167,17 +185,23 @@ export function Inbox() {
           </div>
         )}
       </section>
-      <section aria-label="The selected call" className={cx('min-w-0 flex-1', !call && 'max-md:hidden')}>
+      <section aria-label="The selected call" className={cx('flex min-w-0 flex-1 flex-col', !call && 'max-lg:hidden')}>
         {call ? (
-          <Answer
-            key={call}
-            id={call}
-            isToSettle={tab === 'attention'}
-            isPutOff={tab === 'snoozed' && items.some(item => item.id === call)}
-            isOneOfMany={marked.size > 0}
-            denials={denials}
-            onBack={() => select(undefined)}
-          />
+          <>
+            <Button look="quiet" className="self-start lg:hidden" onClick={() => select(undefined)}>
+              <ArrowLeft aria-hidden className="size-4" /> Inbox
+            </Button>
+            <div className="min-h-0 flex-1">
+              <Answer
+                key={call}
+                id={call}
+                isToSettle={tab === 'attention'}
+                isPutOff={tab === 'snoozed' && items.some(item => item.id === call)}
+                isOneOfMany={marked.size > 0}
+                denials={denials}
+              />
+            </div>
+          </>
         ) : (
           <Empty title="Nothing is selected">{items.length > 0 ? 'J and K move through the list.' : undefined}</Empty>
         )}

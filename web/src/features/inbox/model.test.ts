@@ -13,6 +13,7 @@ import {
   matches,
   mayAlways,
   mayHaveChanged,
+  mustToo,
   onlyOnce,
   range,
   type Step,
@@ -31,32 +32,32 @@ const after = (...steps: Step[]) => steps.reduce(step, EMPTY)
 
 test('nothing moves under the cursor', () => {
   const [a, b] = [call('inv_a', { expires_at: '2026-11-17T12:02:00Z' }), call('inv_b')]
-  let shelf = after({ kind: 'listed', items: [b, a] })
+  let shelf = after({ kind: 'listed', items: [b, a], isWhole: true })
   expect(shelf.shown).toEqual(['inv_a', 'inv_b'])
   // One arrives that ends before all others, one ends, one is put off: the rows stay.
   const c = call('inv_c', { expires_at: '2026-11-17T12:01:00Z' })
   for (const next of [
     { kind: 'changed', item: c },
     { kind: 'changed', item: { ...a, status: 'denied' } },
-    { kind: 'listed', items: [b, c, call('inv_d')] },
+    { kind: 'listed', items: [b, c, call('inv_d')], isWhole: true },
     { kind: 'snoozed', id: 'inv_b', until: '2026-11-17T13:00:00Z' },
   ] as Step[])
     shelf = step(shelf, next)
   expect(shelf.shown).toEqual(['inv_a', 'inv_b'])
   expect(shelf.waiting).toEqual(['inv_c', 'inv_d'])
-  expect(gone(shelf, now)).toBe(2)
+  expect(gone(shelf, now)).toEqual({ ended: 1, putOff: 1 })
   // Until the person asks.
   shelf = step(shelf, { kind: 'revealed' })
   expect(shelf.shown).toEqual(['inv_c', 'inv_d'])
   expect(shelf.waiting).toEqual([])
-  expect(gone(shelf, now)).toBe(0)
+  expect(gone(shelf, now)).toEqual({ ended: 0, putOff: 0 })
 })
 
 test('what arrives in an empty inbox is shown, and what ended elsewhere is not new', () => {
   expect(after({ kind: 'changed', item: call('inv_a') }).shown).toEqual(['inv_a'])
   expect(after({ kind: 'changed', item: call('inv_a', { status: 'denied' }) })).toBe(EMPTY)
   const titled = after(
-    { kind: 'listed', items: [call('inv_a', { session_title: 'night' })] },
+    { kind: 'listed', items: [call('inv_a', { session_title: 'night' })], isWhole: true },
     { kind: 'changed', item: call('inv_a', { status: 'expired' }) },
   )
   expect(titled.known.get('inv_a')).toMatchObject({ status: 'expired', session_title: 'night' })
@@ -64,16 +65,29 @@ test('what arrives in an empty inbox is shown, and what ended elsewhere is not n
 
 test('a list that was read before an answer does not take it back', () => {
   const shelf = after(
-    { kind: 'listed', items: [call('inv_a'), call('inv_b')] },
+    { kind: 'listed', items: [call('inv_a'), call('inv_b')], isWhole: true },
     { kind: 'changed', item: call('inv_a', { status: 'denied' }) },
   )
-  const later = step(shelf, { kind: 'listed', items: [call('inv_a'), call('inv_b', { clock_stopped: true })] })
+  const later = step(shelf, { kind: 'listed', items: [call('inv_a'), call('inv_b', { clock_stopped: true })], isWhole: true })
   expect([later.known.get('inv_a')?.status, later.known.get('inv_b')?.clock_stopped]).toEqual(['denied', true])
+})
+
+test('what is read after the first page stands below it, and in its order once that is asked for', () => {
+  const [a, b, c] = ['05', '04', '03'].map((minute, at) => call(`inv_${at}`, { expires_at: `2026-11-17T12:${minute}:00Z` }))
+  const read = (...pages: (Invocation | undefined)[][]) =>
+    after(...pages.map((page, at): Step => ({ kind: 'listed', items: page.filter(item => !!item), isWhole: at === pages.length - 1 })))
+  const shelf = read([a], [a, b, c])
+  expect([shelf.shown, shelf.waiting, shelf.isMixed]).toEqual([['inv_0', 'inv_2', 'inv_1'], [], true])
+  const sorted = step(shelf, { kind: 'revealed' })
+  expect([sorted.shown, sorted.isMixed]).toEqual([['inv_2', 'inv_1', 'inv_0'], false])
+  expect(read([c], [c, b, a])).toMatchObject({ shown: ['inv_2', 'inv_1', 'inv_0'], isMixed: false })
+  // What comes later is news.
+  expect(step(read([a]), { kind: 'listed', items: [a as Invocation, b as Invocation], isWhole: true }).waiting).toEqual(['inv_1'])
 })
 
 test('2,000 calls are taken in at once', () => {
   const items = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
-  expect(after({ kind: 'listed', items }).shown).toHaveLength(2_000)
+  expect(after({ kind: 'listed', items, isWhole: true }).shown).toHaveLength(2_000)
 })
 
 test('whatever ended says why', () => {
@@ -89,9 +103,22 @@ test('whatever ended says why', () => {
     ],
     [call('a', { status: 'failed', error: { code: 'x', message: 'gone' } }), 'It failed: gone'],
     [call('a', { status: 'expired' }), 'Nobody answered in time; nothing was done.'],
+    [
+      call('a', { status: 'succeeded', settled: { by: 'user:ada', at: answer.at, reason: 'it is there' } }),
+      'Settled as succeeded by Ada: “it is there”.',
+    ],
+    [call('a', { status: 'failed', settled: { by: 'user:bob', at: answer.at } }), 'Settled as failed by user:bob.'],
   ] as const)
     expect(closedBecause(item, now, principal => (principal === 'user:ada' ? 'Ada' : principal))).toBe(expected)
   expect(isOpen(call('a', { expires_at: null }), now)).toBe(true)
+})
+
+test('whoever approved is told how many more must', () => {
+  const approved = (count: number) => call('a', { approvals: Array.from({ length: count }, () => ({ by: 'user:ada', at: '' })) })
+  expect(mustToo(approved(1), 2)).toBe('You approved; 1 more person must.')
+  expect(mustToo(approved(1), 3)).toBe('You approved; 2 more people must.')
+  // Not known, or more than before because it was edited.
+  for (const needed of [undefined, 1]) expect(mustToo(approved(1), needed)).toBe('You approved; another person must.')
 })
 
 test('what can no longer be answered is not called pending', () => {

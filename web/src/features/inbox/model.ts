@@ -1,7 +1,7 @@
 // What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
-import type { Action, Invocation, Permission, Status } from '@/api/types'
+import type { Action, Invocation, Permission, Schemas, Status } from '@/api/types'
 import { line } from '@/lib/clean'
-import { ago } from '@/lib/format'
+import { ago, counted } from '@/lib/format'
 import type { OrgEvent } from '@/lib/live'
 
 /** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
@@ -14,12 +14,16 @@ export type Shelf = {
   waiting: readonly string[]
   /** Put off by this person, until then. */
   snoozed: ReadonlyMap<string, string>
+  /** Whether all that waited at the start is read. Until then, what is read is no news. */
+  isWhole: boolean
+  /** Whether some that end sooner stand below, because they were read later. */
+  isMixed: boolean
 }
 
-export const EMPTY: Shelf = { known: new Map(), shown: [], waiting: [], snoozed: new Map() }
+export const EMPTY: Shelf = { known: new Map(), shown: [], waiting: [], snoozed: new Map(), isWhole: false, isMixed: false }
 
 export type Step =
-  | { kind: 'listed'; items: readonly Invocation[] }
+  | { kind: 'listed'; items: readonly Invocation[]; isWhole: boolean }
   | { kind: 'changed'; item: Invocation }
   | { kind: 'revealed' }
   | { kind: 'snoozed'; id: string; until: string }
@@ -31,9 +35,14 @@ export function step(shelf: Shelf, next: Step): Shelf {
       const known = new Map(shelf.known)
       // A call is pending once: a list that says so of one that was answered is older than the answer.
       for (const item of next.items) if ((known.get(item.id)?.status ?? 'pending') === 'pending') known.set(item.id, item)
+      const isWhole = shelf.isWhole || next.isWhole
       // Nothing is looked at yet, so nothing can jump.
-      if (shelf.shown.length === 0) return { ...shelf, known, shown: ordered(next.items), waiting: [] }
-      const fresh = next.items.filter(item => !shelf.known.has(item.id)).map(item => item.id)
+      if (shelf.shown.length === 0) return { ...shelf, known, shown: ordered(next.items), waiting: [], isWhole }
+      const fresh = ordered(next.items.filter(item => !shelf.known.has(item.id)))
+      if (!shelf.isWhole) {
+        const shown = [...shelf.shown, ...fresh]
+        return { ...shelf, known, shown, isWhole, isMixed: ordered(shown.flatMap(id => known.get(id) ?? [])).join() !== shown.join() }
+      }
       return { ...shelf, known, waiting: [...shelf.waiting, ...fresh] }
     }
     case 'changed': {
@@ -47,7 +56,7 @@ export function step(shelf: Shelf, next: Step): Shelf {
     }
     case 'revealed': {
       const open = [...shelf.known.values()].filter(item => item.status === 'pending' && !shelf.snoozed.has(item.id))
-      return { ...shelf, known: new Map(open.map(item => [item.id, item])), shown: ordered(open), waiting: [] }
+      return { ...shelf, known: new Map(open.map(item => [item.id, item])), shown: ordered(open), waiting: [], isMixed: false }
     }
     case 'snoozed':
       return { ...shelf, snoozed: new Map(shelf.snoozed).set(next.id, next.until) }
@@ -76,12 +85,13 @@ export function statusOf(item: Invocation, now: number): Status | 'void' {
   return item.void ? 'void' : 'expired'
 }
 
-/** Rows that have ended and only wait to be cleared away, besides the new ones. */
-export function gone(shelf: Shelf, now: number): number {
-  return shelf.shown.filter(id => {
+/** Rows that only wait to be cleared away, besides the new ones: those that have ended, and those that were put off. */
+export function gone(shelf: Shelf, now: number): { ended: number; putOff: number } {
+  const open = shelf.shown.filter(id => {
     const item = shelf.known.get(id)
-    return !item || !isOpen(item, now) || shelf.snoozed.has(id)
-  }).length
+    return item && isOpen(item, now)
+  })
+  return { ended: shelf.shown.length - open.length, putOff: open.filter(id => shelf.snoozed.has(id)).length }
 }
 
 /** Those whose action, session, params or reason contain every word. */
@@ -122,6 +132,10 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
   const at = item.answer ? ago(item.answer.at, now) : ''
   const by = item.answer ? ` by ${line(nameOf(item.answer.by))} ${at === 'now' ? 'just now' : at}` : ''
   const said = item.answer?.reason ? `: “${line(item.answer.reason)}”` : ''
+  if (item.settled) {
+    const { by: settler, reason } = item.settled
+    return `Settled as ${item.status} by ${line(nameOf(settler))}${reason ? `: “${line(reason)}”` : ''}.`
+  }
   switch (item.status) {
     case 'approved':
       return `Approved${by}${said}. It starts soon, or when its caller asks again.`
@@ -148,6 +162,12 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
   }
 }
 
+/** What is said to a person whose approval is counted, and does not suffice. */
+export function mustToo(item: Invocation, needed: number | undefined): string {
+  const more = (needed ?? 0) - (item.approvals?.length ?? 0)
+  return `You approved; ${more > 0 ? counted(more, 'more person', 'more people') : 'another person'} must.`
+}
+
 /** Whether an event tells of a call that may have changed something: what another call would do may be different from then on. */
 export function mayHaveChanged({ type, data }: Pick<OrgEvent, 'type' | 'data'>): boolean {
   return /^invocation\.(succeeded|failed|reverted|doubted)$/.test(type) && data.tier !== 'R0' && data.tier !== 'R1'
@@ -166,14 +186,37 @@ export function successorOf(item: Invocation, known: Iterable<Invocation>, now: 
   )
 }
 
+/** Whether an automation made it. Each of its runs has a session of its own. */
+export const isOfAutomation = (item: Pick<Invocation, 'principal'>): boolean => item.principal.startsWith('automation:')
+
 /** The run that a call belongs to, and its step there; undefined for a call that no automation made. */
 export function stepOf(item: Pick<Invocation, 'principal' | 'trace_id' | 'reason'>): { run: string; step: string | undefined } | undefined {
-  if (!item.principal.startsWith('automation:') || !item.trace_id.startsWith('run_')) return undefined
+  if (!isOfAutomation(item) || !item.trace_id.startsWith('run_')) return undefined
   return { run: item.trace_id, step: /^step `([^`]+)` of the automation `/.exec(item.reason ?? '')?.[1] }
 }
 
 /** Whether it did, may have done, or is about to do what was asked. */
 export const wentThrough = (item: Invocation): boolean => ['approved', 'running', 'succeeded', 'in_doubt'].includes(item.status)
+
+/** Whether its definition changed since it was reviewed: before it was asked, or since. */
+export const hasDrifted = (item: Invocation, action: Pick<Action, 'drift'> | undefined): boolean =>
+  !!item.decision.tightened_by?.includes('drift') || (item.status === 'pending' && !!action && action.drift !== 'none')
+
+const EFFECTS: Record<Schemas['Effect'], string> = {
+  filesystem_read: 'reads files',
+  filesystem_write: 'changes files',
+  network_call: 'uses the network',
+  device_notification: 'notifies people',
+  user_visible: 'shows people something',
+  camera: 'uses the camera',
+  microphone: 'uses the microphone',
+}
+
+/** What its definition says that an action does to the world. */
+export const declares = (effects: readonly Schemas['Effect'][]): string => effects.map(effect => EFFECTS[effect]).join(' and ')
+
+/** A sentence of others that begins a line. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
 /** The params that are amounts: those a grant can add up. By their JSON pointer. */
 export function amounts(params: Record<string, unknown>): string[] {
@@ -185,8 +228,7 @@ export function amounts(params: Record<string, unknown>): string[] {
 /** Why nothing beyond this one call can be allowed from here; undefined if it can. */
 export function onlyOnce(item: Invocation, action: Action | undefined): string | undefined {
   if (item.class === 'danger') return 'An R4 action is approved one call at a time.'
-  if (item.decision.tightened_by?.includes('drift') || (action && action.drift !== 'none'))
-    return 'Its definition has changed since it was reviewed: review it first.'
+  if (hasDrifted(item, action)) return 'Its definition has changed since it was reviewed: review it first.'
   if (item.dry_run) return 'A dry run has no effect to allow.'
   return undefined
 }

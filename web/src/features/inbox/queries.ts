@@ -1,28 +1,42 @@
 // Everything the inbox asks the server.
-import { queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, body, CSRF_HEADER, lastWord } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
 import { everyPage } from '@/lib/pages'
+import { isOfAutomation } from './model'
 
-const page = (query: { status?: Invocation['status']; awake?: boolean; after?: string }) =>
+const page = (query: { status?: Invocation['status']; awake?: boolean; answered?: boolean; after?: string }) =>
   body(api.GET('/api/v1/invocations', { params: { query: { ...query, limit: 100 } } }))
 
-/** All that waits and is not put off, up to 3,000. */
-export const pending = (): Promise<Invocation[]> => everyPage(after => page({ status: 'pending', awake: true, after }))
+const awake = (after?: string) => page({ status: 'pending', awake: true, after })
 
+type Pending = { items: Invocation[]; isWhole: boolean }
+
+/** All that waits and is not put off, up to 3,000. At first each page is told of before the next is read. */
 export const pendingQuery = queryOptions({
   queryKey: ['pending'],
-  queryFn: pending,
+  queryFn: async ({ client, queryKey, signal }): Promise<Pending> => {
+    const items: Invocation[] = []
+    await everyPage(async after => {
+      const got = await awake(after)
+      signal.throwIfAborted()
+      items.push(...got.items)
+      const isFirst = !client.getQueryData<Pending>(queryKey)?.isWhole
+      if (isFirst && got.next) client.setQueryData<Pending>(queryKey, { items: [...items], isWhole: false })
+      return got
+    })
+    return { items, isWhole: true }
+  },
   staleTime: Number.POSITIVE_INFINITY,
   // What this person put off elsewhere comes back by itself, and no event tells of it.
   refetchInterval: 60_000,
 })
 
-/** When a person last decided something, of the newest hundred calls; null if nobody has. A call that was made later may be decided sooner. */
+/** When a person last decided something, of the newest hundred calls that were decided; null if nobody has. A later call may be decided sooner. */
 export const lastDecisionQuery = queryOptions({
   queryKey: ['listed', 'last'],
   queryFn: async () => {
-    const { items } = await page({})
+    const { items } = await page({ answered: true })
     return items.flatMap(item => item.answer?.at ?? []).reduce<string | null>((last, at) => (last && last > at ? last : at), null)
   },
 })
@@ -37,25 +51,33 @@ async function quarantined(): Promise<Invocation[]> {
 /** As many are shown as decided, if there are: those that wait may be newer than all of them. */
 const DECIDED_MIN = 50
 
-async function decided(): Promise<Invocation[]> {
-  return everyPage(async after => {
-    const { items, next } = await page({ after })
-    return { items: items.filter(item => item.status !== 'pending'), next }
-  }, DECIDED_MIN)
-}
+export const decidedQuery = infiniteQueryOptions({
+  queryKey: ['listed', 'decided'],
+  queryFn: async ({ pageParam }) => {
+    let next = pageParam
+    const items = await everyPage(async after => {
+      const got = await page({ answered: true, after: after ?? pageParam })
+      next = got.next ?? undefined
+      return { ...got, items: got.items.filter(item => item.status !== 'pending') }
+    }, DECIDED_MIN)
+    return { items, next }
+  },
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: ({ next }) => next,
+})
 
 async function putOff(): Promise<Invocation[]> {
-  const [all, awake] = await Promise.all([everyPage(after => page({ status: 'pending', after })), pending()])
-  const ids = new Set(awake.map(item => item.id))
+  const [all, shown] = await Promise.all([everyPage(after => page({ status: 'pending', after })), everyPage(awake)])
+  const ids = new Set(shown.map(item => item.id))
   return all.filter(item => !ids.has(item.id))
 }
 
 const attention = async (): Promise<Invocation[]> =>
   (await Promise.all([page({ status: 'in_doubt' }).then(({ items }) => items), quarantined()])).flat()
 
-/** What was put off, what was decided lately, or what needs a look. */
-export const listedQuery = (tab: 'snoozed' | 'decided' | 'attention') =>
-  queryOptions({ queryKey: ['listed', tab], queryFn: { snoozed: putOff, decided, attention }[tab] })
+/** What was put off, or what needs a look. */
+export const listedQuery = (tab: 'snoozed' | 'attention') =>
+  queryOptions({ queryKey: ['listed', tab], queryFn: { snoozed: putOff, attention }[tab] })
 
 export const readInvocation = async (id: string): Promise<Invocation> =>
   (await body(api.GET('/api/v1/invocations/{invocation}', { params: { path: { invocation: id } } }))).invocation
@@ -72,12 +94,17 @@ export const foresightQuery = (id: string, binding: string | undefined) =>
     retry: false,
   })
 
-/** Earlier calls of the same action in the same session, the newest first. Ids sort by birth, so they are cursors. */
+/**
+ * Earlier calls of the same action in the same session, the newest first; of an automation, whose runs have a session each, in all of them.
+ * Ids sort by birth, so they are cursors.
+ */
 export const beforeQuery = (item: Invocation) =>
   queryOptions({
     queryKey: ['before', item.id],
     queryFn: async () => {
-      const query = { session: item.session_id, action: item.action, after: item.id, limit: 100 }
+      // Each run of an automation has a session of its own.
+      const whose = isOfAutomation(item) ? { automation: item.principal.slice('automation:'.length) } : { session: item.session_id }
+      const query = { ...whose, action: item.action, after: item.id, limit: 100 }
       const { items } = await body(api.GET('/api/v1/invocations', { params: { query } }))
       return items.filter(other => !other.dry_run && other.completed_at != null)
     },
@@ -88,7 +115,11 @@ export const alwaysQuery = (action: string, automation: string | null) =>
   queryOptions({
     queryKey: ['rules', 'what-if', 'always', action, automation],
     queryFn: () =>
-      body(api.POST('/api/v1/policies/what-if', { body: { policies: null, modes: [{ action, mode: 'allow', automation }], last: '7d' } })),
+      body(
+        api.POST('/api/v1/policies/what-if', {
+          body: { policies: null, modes: [{ action, mode: 'allow', automation }], last: '7d', action },
+        }),
+      ),
     retry: false,
   })
 

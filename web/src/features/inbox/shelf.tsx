@@ -19,7 +19,7 @@ const RULES = /^(mode|policy|action|switch|source|space|crossing|consent|user|co
 type Kept = {
   shelf: Shelf
   dispatch: Dispatch<Step>
-  listed: UseQueryResult<Invocation[]>
+  listed: UseQueryResult
   /** Takes over what an answer said of a call. */
   changed: (item: Invocation) => void
   /** Reads one call anew. */
@@ -55,11 +55,13 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
 
   useEffect(() => {
     if (!listed.data) return
-    const ids = new Set(listed.data.map(item => item.id))
+    const { items, isWhole } = listed.data
+    const ids = new Set(items.map(item => item.id))
     // What we show as pending and is in no list any more has ended: how, only it can say.
     const { shown, known, snoozed } = latest.current
-    for (const id of shown) if (!ids.has(id) && !snoozed.has(id) && known.get(id)?.status === 'pending') void refresh(id).catch(() => {})
-    dispatch({ kind: 'listed', items: listed.data })
+    const isGone = (id: string) => !ids.has(id) && !snoozed.has(id) && known.get(id)?.status === 'pending'
+    if (isWhole) for (const id of shown.filter(isGone)) void refresh(id).catch(() => {})
+    dispatch({ kind: 'listed', items, isWhole })
   }, [listed.data, refresh])
 
   const woken = useCallback(

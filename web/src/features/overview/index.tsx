@@ -49,7 +49,7 @@ export function Overview() {
           onPick={name => void navigate({ search: { range: name === '24h' ? undefined : name }, replace: true })}
         />
       </PageHead>
-      <div className="min-h-0 flex-1 space-y-4 overflow-auto p-4 md:p-6">
+      <div className="relative min-h-0 flex-1 space-y-4 overflow-auto p-4 md:p-6">
         {calls && <FirstSteps calls={calls} />}
         {status.error && <Failed error={status.error as ApiError} retry={() => void status.refetch()} />}
         <Tiles inDoubt={status.data?.in_doubt} median={calls && waits(calls)?.median} />

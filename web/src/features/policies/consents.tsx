@@ -100,7 +100,7 @@ function Row({ consent, isOwn }: { consent: Schemas['ConsentView']; isOwn: boole
   const who = users.data?.find(user => user.id === consent.user_id)?.name ?? consent.user_id
   const space = spaces.data?.find(each => each.id === consent.space_id)?.name ?? consent.space_id
   return (
-    <div className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 md:grid-cols-[1fr_14rem_8rem_7rem]">
+    <div className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 lg:grid-cols-[minmax(0,1fr)_14rem_8rem_7rem]">
       <div className="min-w-0">
         <p className="font-mono text-[13px] font-medium">
           <Link to="/policies/consents" search={{ consent: consent.id }} className="hover:underline">
@@ -143,7 +143,7 @@ function Row({ consent, isOwn }: { consent: Schemas['ConsentView']; isOwn: boole
           )}
         </span>
       </p>
-      <div className="md:text-right">
+      <div className="lg:text-right">
         {isOwn && consent.state === 'live' && (
           <Button look="danger" aria-label={`Withdraw ${consent.purpose}`} onClick={() => setAsking(true)}>
             Withdraw

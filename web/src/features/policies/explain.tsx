@@ -173,7 +173,7 @@ function Answer({ told }: { told: Schemas['ExplainResponse'] }) {
       <Section title="The gates">
         <ul className="divide-y rounded-md border">
           {told.gates.map(gate => (
-            <li key={gate.gate} className="grid gap-x-4 px-3 py-2 sm:grid-cols-[6rem_10rem_1fr]">
+            <li key={gate.gate} className="grid gap-x-4 px-3 py-2 sm:grid-cols-[6rem_10rem_minmax(0,1fr)]">
               <span className="font-mono text-[13px]">{gate.gate}</span>
               <span className={VERDICTS[gate.verdict].tone}>{VERDICTS[gate.verdict].word}</span>
               <span className="foreign font-mono text-xs leading-5">

@@ -138,7 +138,7 @@ function Row({ grant, mayAnswer }: { grant: Schemas['GrantView']; mayAnswer: boo
   const budgets = budgetsOf(grant)
   const isLive = grant.state === 'active'
   return (
-    <div className="grid items-center gap-x-4 gap-y-2 px-3 py-2.5 md:grid-cols-[1fr_13rem_8rem_6rem]">
+    <div className="grid items-center gap-x-4 gap-y-2 px-3 py-2.5 lg:grid-cols-[minmax(0,1fr)_13rem_8rem_6rem]">
       <div className="min-w-0">
         <Link to="/policies/grants/$grant" params={{ grant: grant.id }} className="font-mono text-[13px] font-medium hover:underline">
           <Foreign text={grant.covers} />
@@ -154,7 +154,7 @@ function Row({ grant, mayAnswer }: { grant: Schemas['GrantView']; mayAnswer: boo
         ))}
         {budgets.length === 0 && <p className="text-xs text-muted-fg">any number of calls</p>}
       </div>
-      <p className="flex gap-3 text-xs md:block">
+      <p className="flex gap-3 text-xs lg:block">
         <GrantStateWord state={grant.state} />
         {isLive && (
           <span className="block text-muted-fg">
@@ -162,7 +162,7 @@ function Row({ grant, mayAnswer }: { grant: Schemas['GrantView']; mayAnswer: boo
           </span>
         )}
       </p>
-      <div className="md:text-right">{isLive && mayAnswer && <EndButton grant={grant} verb="revoke" />}</div>
+      <div className="lg:text-right">{isLive && mayAnswer && <EndButton grant={grant} verb="revoke" />}</div>
     </div>
   )
 }

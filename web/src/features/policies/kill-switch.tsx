@@ -181,7 +181,15 @@ function TurnOn({ on }: { on: readonly Schemas['SwitchView'][] }) {
           }}
         >
           <p>
-            It stops {STOPS[stop].word} of <code>{scope}</code>, at once. Agents are told: “{line(reason.trim())}”.
+            It stops {STOPS[stop].word}{' '}
+            {kind === 'org' ? (
+              'of the org'
+            ) : (
+              <>
+                of <code>{scope}</code>
+              </>
+            )}
+            , at once. Agents are told: “{line(reason.trim())}”.
           </p>
         </FormDialog>
       )}

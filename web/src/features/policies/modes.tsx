@@ -103,7 +103,7 @@ export function Modes() {
         <div className="overflow-hidden rounded-md border bg-panel">
           <div
             aria-hidden
-            className="hidden grid-cols-[1fr_14rem_16rem] gap-4 border-b bg-muted px-3 py-1.5 text-xs font-semibold text-muted-fg md:grid"
+            className="hidden grid-cols-[minmax(0,1fr)_14rem_16rem] gap-4 border-b bg-muted px-3 py-1.5 text-xs font-semibold text-muted-fg lg:grid"
           >
             <span>Action</span>
             <span>Set for {automation ? automation : 'the org'}</span>
@@ -157,7 +157,7 @@ function Row({ action, row, onOpen }: { action: Action; row: Schemas['ModeView']
     <button
       type="button"
       onClick={onOpen}
-      className="grid w-full gap-x-4 gap-y-1 px-3 py-2 text-left hover:bg-muted md:grid-cols-[1fr_14rem_16rem]"
+      className="relative grid w-full gap-x-4 gap-y-1 px-3 py-2 text-left hover:bg-muted lg:grid-cols-[minmax(0,1fr)_14rem_16rem]"
     >
       <span className="min-w-0">
         <span className="block truncate font-mono text-[13px] font-medium">{action.id}</span>
@@ -170,7 +170,7 @@ function Row({ action, row, onOpen }: { action: Action; row: Schemas['ModeView']
         {row ? (
           <>
             <span className="flex items-center gap-1.5">
-              <span className="text-xs text-muted-fg md:hidden">set:</span>
+              <span className="text-xs text-muted-fg lg:hidden">set:</span>
               <code className="text-[13px]">{row.mode}</code>
               {row.locked && <Lock aria-label="locked: automations can only tighten it" className="size-3.5" />}
             </span>
@@ -179,7 +179,7 @@ function Row({ action, row, onOpen }: { action: Action; row: Schemas['ModeView']
             </span>
           </>
         ) : (
-          <span className="text-muted-fg max-md:hidden">
+          <span className="text-muted-fg max-lg:hidden">
             –<span className="sr-only"> not set</span>
           </span>
         )}

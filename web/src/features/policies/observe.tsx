@@ -111,7 +111,7 @@ function Report({ report, name }: { report: Schemas['ObserveReport']; name: stri
               {report.rows.map(row => (
                 <li
                   key={`${row.action}${row.session_id}${row.observed}`}
-                  className="grid gap-x-4 px-3 py-2 sm:grid-cols-[4rem_1fr_1fr_14rem] sm:items-baseline"
+                  className="grid gap-x-4 px-3 py-2 sm:grid-cols-[4rem_minmax(0,1fr)_minmax(0,1fr)_14rem] sm:items-baseline"
                 >
                   <span className="font-medium tabular-nums sm:text-right">{row.calls}×</span>
                   <span className="min-w-0">

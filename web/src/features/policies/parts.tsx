@@ -4,10 +4,11 @@ import { Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
-import { Button, cx, Failed, Foreign, fieldClass } from '@/components/ui'
+import { Button, cx, Failed, Foreign, fieldClass, Time } from '@/components/ui'
+import { automationsQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
-import { absolute, countdown, counted } from '@/lib/format'
+import { countdown, counted } from '@/lib/format'
 import { spacesQuery } from '@/lib/spaces'
 import { usersQuery } from '@/lib/users'
 import { type Budget, scopeOf } from './model'
@@ -115,9 +116,9 @@ export function GrantStateWord({ state }: { state: Schemas['GrantStateName'] }) 
 export function Until({ at }: { at: string }) {
   const now = useNow()
   return (
-    <time dateTime={at} title={absolute(at)} className="whitespace-nowrap tabular-nums">
+    <Time at={at} className="tabular-nums">
       {Date.parse(at) > now ? `${countdown(at, now)} left` : 'over'}
-    </time>
+    </Time>
   )
 }
 
@@ -139,16 +140,17 @@ export function Who({ id }: { id: string }) {
   const users = useQuery(usersQuery)
   const { sessions } = useSessions()
   const { kind, id: own } = scopeOf(id)
+  const automations = useQuery({ ...automationsQuery, enabled: kind === 'automation' })
   const name =
     kind === 'user'
       ? users.data?.find(user => user.id === own)?.name
       : kind === 'agent'
         ? sessions.find(each => each.id === own)?.title
-        : undefined
+        : automations.data?.find(each => each.id === own)?.name
   return name ? (
     <span title={id}>
       <Foreign text={name} />
-      {kind === 'agent' && ' (agent)'}
+      {kind !== 'user' && ` (${kind})`}
     </span>
   ) : (
     <span className="foreign">{line(id)}</span>

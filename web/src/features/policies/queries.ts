@@ -120,7 +120,7 @@ export const whatIfQuery = (proposal: Proposal | undefined) =>
   queryOptions({
     queryKey: ['rules', 'what-if', proposal],
     enabled: !!proposal,
-    queryFn: () => body(api.POST('/api/v1/policies/what-if', { body: proposal as Proposal })),
+    queryFn: () => body(api.POST('/api/v1/policies/what-if', { body: { ...(proposal as Proposal), action: null } })),
     staleTime: 30_000,
     retry: false,
   })

@@ -103,7 +103,7 @@ function Detail({ session }: { session: SessionView }) {
               <Link
                 to="/policies/grants/$grant"
                 params={{ grant: grant.id }}
-                className="grid items-center gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[1fr_13rem_6rem]"
+                className="grid items-center gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[minmax(0,1fr)_13rem_6rem]"
               >
                 <span className="min-w-0">
                   <Foreign text={grant.covers} className="block truncate font-mono text-[13px] font-medium" />
@@ -196,7 +196,7 @@ function Calls({ calls }: { calls: readonly Invocation[] }) {
           <Link
             to="/"
             search={{ tab: call.status === 'pending' ? undefined : 'decided', call: call.id }}
-            className="grid items-baseline gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_1fr_auto]"
+            className="grid items-baseline gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_minmax(0,1fr)_auto]"
           >
             <StatusBadge status={call.status} brief />
             <span className="min-w-0 truncate">

@@ -72,7 +72,7 @@ export function Sessions() {
                 to="/policies/sessions/$session"
                 params={{ session: session.id }}
                 className={cx(
-                  'grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_14rem_8rem]',
+                  'grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted lg:grid-cols-[minmax(0,1fr)_14rem_8rem]',
                   !!session.ended_at && 'text-muted-fg',
                 )}
               >
@@ -87,7 +87,7 @@ export function Sessions() {
                   </span>
                   <span className="block truncate">{session.automation_id ?? <Who id={session.created_by} />}</span>
                 </span>
-                <span className="text-xs md:text-right">
+                <span className="text-xs lg:text-right">
                   {session.ended_at ? (
                     <>
                       ended <When at={session.ended_at} />
@@ -95,7 +95,7 @@ export function Sessions() {
                   ) : (
                     <When at={session.created_at} />
                   )}
-                  {count > 0 && <span className="ml-2 font-medium text-warn md:ml-0 md:block">◷ {count} pending</span>}
+                  {count > 0 && <span className="ml-2 font-medium text-warn lg:ml-0 lg:block">◷ {count} pending</span>}
                 </span>
               </Link>
             </li>

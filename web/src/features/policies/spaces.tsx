@@ -44,7 +44,7 @@ export function Spaces() {
             <Link
               to="/policies/spaces/$space"
               params={{ space: space.id }}
-              className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_20rem_12rem]"
+              className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted lg:grid-cols-[minmax(0,1fr)_20rem_12rem]"
             >
               <span className="min-w-0">
                 <Foreign text={space.name} className="block truncate font-medium" />

@@ -199,7 +199,7 @@ function Result({ tried, kind, onKind }: ResultProps) {
             <Link
               to="/"
               search={{ tab: 'decided', call: change.invocation_id }}
-              className="grid gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[1fr_auto]"
+              className="grid gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[minmax(0,1fr)_auto]"
             >
               <span className="min-w-0">
                 <span className="font-mono text-[13px] font-medium">{change.action}</span>{' '}

@@ -7,6 +7,7 @@ import { Pre } from '@/components/changes'
 import { Button, Failed, fieldClass, When } from '@/components/ui'
 import { json, line } from '@/lib/clean'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
 import { lookAt, quarantineQuery, settleQuarantine } from './queries'
 
@@ -14,6 +15,7 @@ export function Quarantined({ id, onSettled }: { id: string; onSettled?: () => v
   const client = useQueryClient()
   const held = useQuery(quarantineQuery(id))
   const maySettle = useMay().includes('manage_policy')
+  const nameOf = useNames()
   const [reason, setReason] = useState('')
   const [content, setContent] = useState<{ payload: unknown; digest: string | undefined }>()
   const { error, busy, run: sending } = useSending<'look' | 'release' | 'discard'>()
@@ -55,7 +57,7 @@ export function Quarantined({ id, onSettled }: { id: string; onSettled?: () => v
         </p>
       ) : (
         <p className="foreign">
-          {found.settled_by && `By ${found.settled_by}. `}
+          {found.settled_by && `By ${line(nameOf(found.settled_by))}. `}
           {found.reason && `“${line(found.reason)}” `}
           {found.released_as && (
             <>

@@ -4,11 +4,10 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
-import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Exactly, Failed, fieldClass, Loading, Section, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
 import { line } from '@/lib/clean'
 import { useOpenFirst } from '@/lib/first'
-import { absolute } from '@/lib/format'
 import { useRefresh } from '@/lib/refresh'
 import { Quarantined } from './held'
 import { type Held, quarantineQuery, quarantinesQuery } from './queries'
@@ -37,7 +36,7 @@ export function Quarantine() {
     <div className="flex h-full min-h-0">
       <section
         aria-label="Quarantine"
-        className={cx('flex w-full flex-col', !isEmpty && 'border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}
+        className={cx('flex w-full flex-col', !isEmpty && 'border-r lg:w-80 lg:shrink-0 xl:w-[25rem]', call && 'max-lg:hidden')}
       >
         <header className="border-b p-3">
           <div className="flex items-baseline justify-between gap-2">
@@ -85,7 +84,7 @@ export function Quarantine() {
           )}
         </div>
       </section>
-      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-md:hidden', isEmpty && 'hidden')}>
+      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-lg:hidden', isEmpty && 'hidden')}>
         {call ? <Detail key={call} id={call} onBack={() => show(undefined)} /> : items.length > 0 && <Empty title="Choose one" />}
       </section>
     </div>
@@ -123,8 +122,8 @@ function Detail({ id, onBack }: { id: string; onBack: () => void }) {
   const isUnknown = (held.error as ApiError | null)?.code === 'not_found'
   return (
     <div className="px-4 py-5 md:px-6">
-      <h1 className="sr-only md:hidden">Quarantine</h1>
-      <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
+      <h1 className="sr-only lg:hidden">Quarantine</h1>
+      <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg lg:hidden" onClick={onBack}>
         <ArrowLeft aria-hidden className="size-4" /> Quarantine
       </button>
       <div className="flex flex-wrap items-center gap-3">
@@ -155,7 +154,7 @@ function Detail({ id, onBack }: { id: string; onBack: () => void }) {
             </Fact>
             <Fact name="Held since">
               <When at={item.created_at} />
-              <span className="block text-xs text-muted-fg">{absolute(item.created_at)}</span>
+              <Exactly at={item.created_at} />
             </Fact>
             {item.settled_at && (
               <Fact name="Settled">

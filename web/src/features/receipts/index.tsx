@@ -99,7 +99,7 @@ function Row({ entry }: { entry: Entry }) {
       <Link
         to="/receipts/$receipt"
         params={{ receipt: entry.id }}
-        className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_1fr_auto] md:px-6"
+        className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_minmax(0,1fr)_auto] md:px-6"
       >
         {body.status ? <StatusBadge status={body.status} brief /> : <span className="text-xs">{entry.kind}</span>}
         <span className="min-w-0">

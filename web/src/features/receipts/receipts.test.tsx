@@ -16,12 +16,15 @@ const entry = (seq: number, more: object = {}) => ({
 })
 
 test('receipts say what was a dry run, and what only was observed', async () => {
+  const automated = { observed: true, principal: 'automation:aut_1' }
   openPage('/receipts', {
-    'GET /api/v1/receipts': () => ({ items: [entry(3), entry(2, { dry_run: true }), entry(1, { observed: true })], next: null }),
+    'GET /api/v1/receipts': () => ({ items: [entry(3), entry(2, { dry_run: true }), entry(1, automated)], next: null }),
+    'GET /api/v1/automations': () => ({ items: [{ id: 'aut_1', name: 'Morning note' }], next: null }),
   })
   await screen.findByText('observed')
   const rows = within(screen.getByRole('main')).getAllByRole('listitem')
   expect(await within(rows[0] as HTMLElement).findByText('Ada')).toBeTruthy()
+  expect(await within(rows[2] as HTMLElement).findByText('Morning note')).toBeTruthy()
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })
 

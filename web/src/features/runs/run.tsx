@@ -49,16 +49,16 @@ export function OneRun() {
   const lines = linesOf(run, definition.data)
   const chosen = lineOf(lines, step) ?? firstToSee(lines)
   return (
-    <div className="flex h-full min-h-0 flex-col max-md:overflow-auto">
+    <div className="flex h-full min-h-0 flex-col max-lg:overflow-auto">
       <Head run={run} onChanged={() => void read.refetch()} />
-      <div className="flex min-h-0 flex-1 max-md:flex-col">
-        <section aria-label="Steps" className="border-b md:w-80 md:shrink-0 md:overflow-auto md:border-r md:border-b-0">
+      <div className="flex min-h-0 flex-1 max-lg:flex-col">
+        <section aria-label="Steps" className="max-lg:contents lg:w-80 lg:shrink-0 lg:overflow-auto lg:border-r">
           <StepRail lines={lines} chosen={chosen} onPick={name => void navigate({ search: { step: name }, replace: true })} />
-          <div className="px-4 pb-5">
+          <div className="px-4 pb-5 max-lg:order-last">
             <About run={run} lines={lines} definition={definition.data} />
           </div>
         </section>
-        <section aria-label="The selected step" className="min-w-0 flex-1 md:min-h-0 md:overflow-auto">
+        <section aria-label="The selected step" className="flex min-w-0 flex-1 flex-col max-lg:border-y lg:min-h-0 lg:overflow-auto">
           {chosen && <StepPanel key={`${chosen.phase} ${chosen.id}`} run={run} line={chosen} denials={denials} />}
         </section>
       </div>

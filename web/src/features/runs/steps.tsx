@@ -75,7 +75,9 @@ export function StepPanel({ run, line: step, denials }: { run: Run; line: Line; 
     return (
       <>
         <StepHead run={run} step={step} />
-        <Answer id={invocation} denials={denials} isToSettle={false} />
+        <div className="min-h-0 flex-1">
+          <Answer id={invocation} denials={denials} isToSettle={false} />
+        </div>
       </>
     )
   return (

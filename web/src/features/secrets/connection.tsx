@@ -6,10 +6,9 @@ import { Fact, Facts } from '@/components/facts'
 import { TellBeside, type Told, toldOf } from '@/components/field'
 import { FormDialog } from '@/components/form-dialog'
 import { useSpaceNames } from '@/components/spaces-field'
-import { Button, Copy, Section, When } from '@/components/ui'
+import { Button, Copy, Exactly, Section, When } from '@/components/ui'
 import { sourcesQuery } from '@/features/sources/queries'
 import { line } from '@/lib/clean'
-import { absolute } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
@@ -86,7 +85,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
           <Fact name="Last used">{connection.last_used_at ? <When at={connection.last_used_at} /> : 'never'}</Fact>
           <Fact name="Made">
             <When at={connection.made_at} /> by {line(nameOf(connection.made_by))}
-            <span className="block text-xs text-muted-fg">{absolute(connection.made_at)}</span>
+            <Exactly at={connection.made_at} />
           </Fact>
           {connection.removed_at && (
             <Fact name="Removed">

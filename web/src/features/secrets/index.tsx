@@ -32,7 +32,7 @@ export function Secrets() {
     void navigate({ search: old => ({ ...old, secret: undefined, connection: undefined, ...chosen }) })
   const back = () => show({})
 
-  const secret = secrets.data?.find(each => each.name === secretName)
+  const secret = secrets.data?.find(each => each.name === secretName || each.id === secretName)
   const listed = connections.data?.find(each => each.name === connectionName || each.id === connectionName)
   const unlisted = useQuery({ ...connectionQuery(connectionName ?? ''), enabled: !!connectionName && connections.isSuccess && !listed })
   const connection = listed ?? (connectionName ? unlisted.data : undefined)
@@ -51,7 +51,7 @@ export function Secrets() {
     <div className="flex h-full min-h-0">
       <section
         aria-label="Secrets and connections"
-        className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', isOpen && 'max-md:hidden')}
+        className={cx('flex w-full flex-col border-r lg:w-80 lg:shrink-0 xl:w-[25rem]', isOpen && 'max-lg:hidden')}
       >
         <header className="border-b p-3">
           <div className="flex flex-wrap items-baseline justify-between gap-x-2">
@@ -105,9 +105,9 @@ export function Secrets() {
           )}
         </div>
       </section>
-      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !isOpen && 'max-md:hidden')}>
+      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !isOpen && 'max-lg:hidden')}>
         {isOpen && (
-          <h1 className="mx-4 mt-4 md:hidden">
+          <h1 className="mx-4 mt-4 lg:hidden">
             <button type="button" className="inline-flex items-center gap-1 text-muted-fg" onClick={back}>
               <ArrowLeft aria-hidden className="size-4" /> Secrets &amp; connections
             </button>

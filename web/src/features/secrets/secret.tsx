@@ -6,9 +6,8 @@ import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
 import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, Failed, Foreign, Section, When } from '@/components/ui'
+import { Button, Copy, Exactly, Failed, Foreign, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
-import { absolute } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { deleteSecret, type Secret, usedByQuery } from './queries'
@@ -53,7 +52,7 @@ export function SecretDetail({ secret, onGone }: { secret: Secret; onGone: () =>
           <Fact name="Version">{secret.version}</Fact>
           <Fact name={secret.version > 1 ? 'Rotated' : 'Set'}>
             <When at={secret.set_at} /> by {line(nameOf(secret.set_by))}
-            <span className="block text-xs text-muted-fg">{absolute(secret.set_at)}</span>
+            <Exactly at={secret.set_at} />
           </Fact>
           <Fact name="Last used">{secret.last_used_at ? <When at={secret.last_used_at} /> : 'never'}</Fact>
         </Facts>

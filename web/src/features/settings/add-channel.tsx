@@ -4,9 +4,10 @@ import { useId, useState } from 'react'
 import type { Schemas, Tier } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
 import { Copy, fieldClass } from '@/components/ui'
+import { SecretPicker } from '@/features/secrets/picker'
 import { spacesQuery } from '@/lib/spaces'
 import { type ChannelField, type ChannelForm, channelRequest, FIELDS, isLong, missing } from './model'
-import { addChannel, secretsQuery } from './queries'
+import { addChannel } from './queries'
 
 const KINDS: Record<Schemas['ChannelKind'], string> = { webhook: 'a signed webhook', slack: 'a message in Slack', email: 'mail' }
 const TIERS: readonly Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
@@ -129,10 +130,8 @@ export function AddChannel({ onClose, onAdded }: { onClose: () => void; onAdded:
 }
 
 function SettingField({ field, value, onChange }: { field: ChannelField; value: string; onChange: (text: string) => void }) {
-  const secrets = useQuery({ ...secretsQuery, enabled: !!field.isSecret })
   const id = useId()
   const common = { id, value, className: `${fieldClass} mt-1`, 'aria-describedby': `${id}-hint` }
-  const names = secrets.data ?? []
   return (
     <div>
       <label htmlFor={id}>
@@ -141,22 +140,15 @@ function SettingField({ field, value, onChange }: { field: ChannelField; value: 
       </label>
       {isLong(field) ? (
         <textarea {...common} rows={2} placeholder={field.example} onChange={event => onChange(event.target.value)} />
-      ) : field.isSecret && names.length > 0 ? (
-        <select {...common} onChange={event => onChange(event.target.value)}>
-          <option value="">choose a secret</option>
-          {names.map(name => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
+      ) : field.isSecret ? (
+        <span className="mt-1 block">
+          <SecretPicker id={id} value={value} onChange={onChange} />
+        </span>
       ) : (
-        <input
-          {...common}
-          placeholder={field.isSecret ? 'the name of a secret' : field.example}
-          onChange={event => onChange(event.target.value)}
-        />
+        <input {...common} placeholder={field.example} onChange={event => onChange(event.target.value)} />
       )}
       <span id={`${id}-hint`} className="block text-xs text-muted-fg">
-        {field.hint} {field.isSecret && names.length === 0 && 'Store one first: countersign secret set NAME --stdin'}
+        {field.hint}
       </span>
     </div>
   )

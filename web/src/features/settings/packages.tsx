@@ -10,6 +10,7 @@ import { Button, Copy, Empty, Failed, Foreign, Loading, Section, When } from '@/
 import { line } from '@/lib/clean'
 import { counted, short } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { type Package, packageQuery, packagesQuery, removePackage } from './queries'
 
 const drifted = (one: Package): number => one.actions.filter(action => action.drift && action.drift !== 'none').length
@@ -53,6 +54,7 @@ function Detail({ name, onBack }: { name: string; onBack: () => void }) {
   const client = useQueryClient()
   const read = useQuery(packageQuery(name))
   const mayManage = useMay().includes('manage_policy')
+  const nameOf = useNames()
   const [isRemoving, setRemoving] = useState(false)
   const one = read.data
   return (
@@ -77,7 +79,7 @@ function Detail({ name, onBack }: { name: string; onBack: () => void }) {
           <p className="text-muted-fg">
             {one.installed_by ? (
               <>
-                installed by <span className="font-mono text-xs">{one.installed_by}</span>
+                installed by {line(nameOf(one.installed_by))}
                 {one.installed_at && (
                   <>
                     {' '}

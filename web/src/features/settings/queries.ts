@@ -17,12 +17,6 @@ export const tokensQuery = queryOptions({
   queryKey: ['tokens'],
   queryFn: () => everyPage(after => body(api.GET('/api/v1/tokens', query(after)))),
 })
-/** The names alone; who may not list them types them. */
-export const secretsQuery = queryOptions({
-  queryKey: ['secret-names'],
-  queryFn: async () => (await everyPage(after => body(api.GET('/api/v1/secrets', query(after))))).map(secret => secret.name),
-  retry: false,
-})
 export const packagesQuery = queryOptions({
   queryKey: ['packages'],
   queryFn: async () => (await body(api.GET('/api/v1/packages'))).items,

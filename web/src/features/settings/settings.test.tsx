@@ -177,3 +177,24 @@ test('a notice that a channel did not take is delivered once more, or dropped af
   await waitFor(() => expect(sent()[1]?.path).toBe('/api/v1/channels/chn_1/drop'))
   expect(sent()[1]?.body).toEqual({})
 })
+
+test('whoever may not list tokens is told so, and creates one for themselves', async () => {
+  const { server } = openPage('/settings?tab=tokens', { ...answers, 'GET /api/v1/whoami': () => ({ ...me, permissions: ['read'] }) })
+  expect(await screen.findByText(/^Which tokens there are is seen with the permission manage_identity/)).toBeTruthy()
+  expect(screen.getByRole('button', { name: 'Create a token' })).toBeTruthy()
+  expect(screen.queryByRole('alert')).toBeNull()
+  expect(server.asked.some(asked => asked.path.startsWith('/api/v1/tokens'))).toBe(false)
+})
+
+test('a channel takes one of the secrets there are', async () => {
+  const { user } = openPage('/settings?tab=channels', {
+    ...answers,
+    'GET /api/v1/channels': () => list([]),
+    'GET /api/v1/secrets': () => list([{ id: 'sec_1', name: 'hook-key' }]),
+  })
+  await user.click((await screen.findAllByRole('button', { name: /Add a channel/ }))[0] as HTMLElement)
+  const dialog = await screen.findByRole('dialog')
+  await within(dialog).findByRole('option', { name: 'hook-key' })
+  await user.selectOptions(within(dialog).getByLabelText('Secret that signs'), 'hook-key')
+  expect(within(dialog).getByRole('button', { name: 'New secret' })).toBeTruthy()
+})

@@ -29,9 +29,10 @@ type Props = { q: string; onFilter: (q: string) => void; withEnded: boolean; onE
 
 export function Tokens({ q, onFilter, withEnded, onEnded }: Props) {
   const client = useQueryClient()
-  const tokens = useQuery(tokensQuery)
-  const users = useQuery(usersQuery)
   const me = useQuery(meQuery).data
+  const mayList = me?.permissions.includes('manage_identity')
+  const tokens = useQuery({ ...tokensQuery, enabled: !!mayList })
+  const users = useQuery(usersQuery)
   const now = useNow()
   const [isAdding, setAdding] = useState(false)
   const [revoking, setRevoking] = useState<Token>()
@@ -46,14 +47,16 @@ export function Tokens({ q, onFilter, withEnded, onEnded }: Props) {
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2 px-4 py-3 md:px-6">
-        <input
-          type="search"
-          aria-label="Filter"
-          placeholder="Filter"
-          value={q}
-          onChange={event => onFilter(event.target.value)}
-          className={`${fieldClass} max-w-xs`}
-        />
+        {mayList !== false && (
+          <input
+            type="search"
+            aria-label="Filter"
+            placeholder="Filter"
+            value={q}
+            onChange={event => onFilter(event.target.value)}
+            className={`${fieldClass} max-w-xs`}
+          />
+        )}
         {ended > 0 && (
           <label className="flex items-center gap-2">
             <input type="checkbox" checked={withEnded} onChange={event => onEnded(event.target.checked)} className="size-4" />
@@ -66,13 +69,16 @@ export function Tokens({ q, onFilter, withEnded, onEnded }: Props) {
         </Button>
       </div>
       {tokens.error && <Failed error={tokens.error as ApiError} retry={() => void tokens.refetch()} />}
-      {tokens.isPending && <Loading />}
+      {mayList === false && (
+        <p className="px-4 md:px-6">Which tokens there are is seen with the permission manage_identity. You may create one for yourself.</p>
+      )}
+      {mayList !== false && tokens.isPending && <Loading />}
       {tokens.data && shown.length === 0 && (
         <Empty title="No token fits">
           <Button onClick={() => onFilter('')}>Show all</Button>
         </Empty>
       )}
-      <ul className="divide-y border-t">
+      <ul className="divide-y border-t empty:hidden">
         {shown.map(token => {
           const end = endOf(token, now)
           return (

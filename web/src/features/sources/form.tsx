@@ -315,7 +315,7 @@ function Variables({ draft, set }: { draft: Draft; set: (more: Partial<Draft>) =
         comes from a secret.
       </p>
       {draft.env.map((variable, at) => (
-        <fieldset key={variable.key} className="grid items-center gap-2 rounded-md border p-3 sm:grid-cols-[10rem_7rem_1fr_auto]">
+        <fieldset key={variable.key} className="grid items-center gap-2 rounded-md border p-3 sm:grid-cols-[10rem_7rem_minmax(0,1fr)_auto]">
           <legend className="sr-only">Variable {at + 1}</legend>
           <input
             aria-label="Name of the variable"

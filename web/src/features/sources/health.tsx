@@ -8,6 +8,7 @@ const HEALTH: Record<Health, { icon: LucideIcon; word: string; tone: string }> =
   paused: { icon: CirclePause, word: 'paused', tone: 'text-warn' },
   needs_login: { icon: LogIn, word: 'needs a login', tone: 'text-warn' },
   away: { icon: CircleX, word: 'does not answer', tone: 'text-danger' },
+  stuck: { icon: CircleX, word: 'cannot run here', tone: 'text-danger' },
   never: { icon: CircleX, word: 'never answered', tone: 'text-danger' },
   removed: { icon: Minus, word: 'removed', tone: 'text-muted-fg' },
 }

@@ -7,6 +7,7 @@ import { DriftMark } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
 import { connectionsQuery } from '@/features/secrets/queries'
+import { packagesQuery } from '@/features/settings/queries'
 import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
@@ -32,9 +33,10 @@ function List() {
   const added = useQuery(sourcesQuery)
   const connections = useQuery(connectionsQuery)
   const catalogue = useQuery(actionsQuery)
+  const packages = useQuery({ ...packagesQuery, retry: false })
   const mayAdd = useMay().includes('manage_policy')
   useRefresh(['source.', 'action.', 'connection.', 'switch.', 'breaker.'], ['sources', 'connections', 'actions'])
-  const rows = rowsOf(added.data ?? [], connections.data ?? [], catalogue.data?.sources ?? [])
+  const rows = rowsOf(added.data ?? [], connections.data ?? [], catalogue.data?.sources ?? [], packages.data)
   const fitting = rows.filter(row => isShown(row, show) && rank(`${row.id} ${row.title} ${row.place}`, q) > 0)
   const error = (added.error ?? catalogue.error) as ApiError | null
   const isPending = added.isPending || catalogue.isPending
@@ -53,7 +55,7 @@ function List() {
             )}
           </div>
         </div>
-        <div className="mt-2 grid gap-2 sm:grid-cols-[1fr_14rem]">
+        <div className="mt-2 grid gap-2 sm:grid-cols-[minmax(0,1fr)_14rem]">
           <input
             type="search"
             aria-label="Filter"
@@ -122,7 +124,7 @@ function ListRow({ row }: { row: Row }) {
       <Link
         to="/sources/$source"
         params={{ source: row.id }}
-        className="grid grid-cols-[1fr_auto] gap-x-4 gap-y-0.5 px-4 py-2.5 hover:bg-muted md:px-6 lg:grid-cols-[1fr_11rem_12rem_9rem] lg:items-center"
+        className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-4 gap-y-0.5 px-4 py-2.5 hover:bg-muted md:px-6 lg:grid-cols-[minmax(0,1fr)_11rem_12rem_9rem] lg:items-center"
       >
         <span className="min-w-0">
           <Foreign text={row.title} className="font-medium" />{' '}

@@ -5,6 +5,7 @@ import action from '@/test/fixtures/action.json'
 import connection from '@/test/fixtures/connection.json'
 import fixture from '@/test/fixtures/source.json'
 import type { Connection } from '../secrets/queries'
+import type { Package } from '../settings/queries'
 import { draftOf, draftOfPreset, editOf, emptyDraft, isShown, missing, placeOfError, requestOf, rowsOf, testedSource, words } from './model'
 import { PRESETS } from './presets'
 import type { AddedSource } from './queries'
@@ -21,6 +22,8 @@ test('each source has one row, with its health and what drifted', () => {
     ['files', 'builtin', 'answers', 1, 0],
     ['kit', 'installed', 'answers', 1, 0],
   ])
+  const installed = { name: 'kit', actions: [{ ...action, cannot_run: 'no code of packages' }] } as unknown as Package
+  expect(rowsOf([], [], [pack], [installed])[0]).toMatchObject({ health: 'stuck', why: 'no code of packages' })
   expect(rows.filter(row => isShown(row, 'drifted'))).toHaveLength(1)
 })
 

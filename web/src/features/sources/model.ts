@@ -3,6 +3,7 @@ import type { ApiError } from '@/api/client'
 import type { Action, Schemas, Source, Tier } from '@/api/types'
 import type { Told } from '@/components/field'
 import type { Connection } from '@/features/secrets/queries'
+import type { Package } from '@/features/settings/queries'
 import { milliseconds } from '@/lib/format'
 import type { Preset } from './presets'
 import type { AddedSource } from './queries'
@@ -16,7 +17,7 @@ export const KINDS: Record<Kind, string> = {
   builtin: 'built in',
 }
 
-export type Health = 'answers' | 'paused' | 'needs_login' | 'away' | 'never' | 'removed'
+export type Health = 'answers' | 'paused' | 'needs_login' | 'away' | 'stuck' | 'never' | 'removed'
 export type Row = {
   id: string
   title: string
@@ -57,23 +58,31 @@ export function rowOf(source: AddedSource, connections: readonly Connection[]): 
 }
 
 /** A source that nobody added: what the program itself has, and what packages bring. */
-export function rowOfCatalogue(source: Source): Row {
+export function rowOfCatalogue(source: Source, packages: readonly Package[] = []): Row {
+  const installed = packages.flatMap(each => each.actions).filter(action => source.actions.some(({ id }) => id === action.id))
+  const isStuck = installed.length > 0 && installed.every(action => action.cannot_run)
   return {
     id: source.id,
     title: source.title,
     kind: source.error || source.actions.some(action => action.package_sha256) ? 'installed' : 'builtin',
     place: '',
-    health: source.error || source.stale ? 'away' : 'answers',
-    why: source.error ?? undefined,
+    health: source.error || source.stale ? 'away' : isStuck ? 'stuck' : 'answers',
+    why: source.error ?? (isStuck ? installed[0]?.cannot_run : undefined) ?? undefined,
     actions: source.actions.length,
     drifted: drifted(source.actions),
   }
 }
 
 /** All sources, those that were added first, and each once. */
-export function rowsOf(added: readonly AddedSource[], connections: readonly Connection[], catalogue: readonly Source[]): Row[] {
+export function rowsOf(
+  added: readonly AddedSource[],
+  connections: readonly Connection[],
+  catalogue: readonly Source[],
+  packages: readonly Package[] = [],
+): Row[] {
   const known = new Set(added.map(source => source.id))
-  return [...added.map(source => rowOf(source, connections)), ...catalogue.filter(source => !known.has(source.id)).map(rowOfCatalogue)]
+  const others = catalogue.filter(source => !known.has(source.id))
+  return [...added.map(source => rowOf(source, connections)), ...others.map(source => rowOfCatalogue(source, packages))]
 }
 
 export type Shown = 'drifted' | 'failing'

@@ -11,13 +11,15 @@ import { FormDialog } from '@/components/form-dialog'
 import { useSpaceNames } from '@/components/spaces-field'
 import { DriftMark, ModeWord, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Exactly, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
 import { connectionsQuery } from '@/features/secrets/queries'
+import { packagesQuery } from '@/features/settings/queries'
 import { actionsQuery, reviewQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
-import { absolute, counted, milliseconds } from '@/lib/format'
+import { counted, milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { useRefresh } from '@/lib/refresh'
 import { useSending } from '@/lib/sending'
 import { SourceForm } from './form'
@@ -258,7 +260,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
         {source.harvest.actions.map(action => {
           const tool = action.id.slice(source.id.length + 1)
           return (
-            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 sm:grid-cols-[minmax(0,1fr)_7rem_auto]">
+            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 lg:grid-cols-[minmax(0,1fr)_7rem_auto]">
               <span className="min-w-0">
                 <Link to="/actions" search={{ action: action.id }} className="font-mono text-[13px] font-medium hover:underline">
                   {line(action.id)}
@@ -274,7 +276,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
               </span>
               <ModeWord mode={action.mode} className="text-xs" />
               <span className="flex items-center justify-between gap-3 text-xs text-muted-fg">
-                <span className="flex flex-col sm:w-44 sm:shrink-0">
+                <span className="flex flex-col lg:w-44 lg:shrink-0">
                   <TierBadge tier={action.tier} /> {BECAUSE[action.because] ?? action.because}
                 </span>
                 {mayManage && (
@@ -283,7 +285,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
                     value={source.tiers[tool] ?? ''}
                     disabled={!!busy}
                     onChange={event => void setTier(tool, (event.target.value || null) as Tier | null)}
-                    className={cx(fieldClass, 'w-28')}
+                    className={cx(fieldClass, 'max-w-36')}
                   >
                     <option value="">by the rules</option>
                     {TIERS.map(tier => (
@@ -302,6 +304,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
 
 function Settings({ source, row }: { source: AddedSource; row: Row }) {
   const spaces = useSpaceNames(source.spaces)
+  const nameOf = useNames()
   return (
     <Section title="Settings">
       <Facts>
@@ -352,12 +355,12 @@ function Settings({ source, row }: { source: AddedSource; row: Row }) {
           {source.harvest.protocol && ` · MCP ${source.harvest.protocol}`}
         </Fact>
         <Fact name="Added">
-          <When at={source.added_at} /> by {source.added_by}
-          <span className="block text-xs text-muted-fg">{absolute(source.added_at)}</span>
+          <When at={source.added_at} /> by {line(nameOf(source.added_by))}
+          <Exactly at={source.added_at} />
         </Fact>
         {source.version > 1 && (
           <Fact name="Changed">
-            <When at={source.changed_at} /> by {source.changed_by} · version {source.version}
+            <When at={source.changed_at} /> by {line(nameOf(source.changed_by))} · version {source.version}
           </Fact>
         )}
         {source.removed_at && (
@@ -372,7 +375,8 @@ function Settings({ source, row }: { source: AddedSource; row: Row }) {
 
 /** A source that nobody added: what is built in, or what a package brings. */
 function Unadded({ source }: { source: Listed }) {
-  const row = rowOfCatalogue(source)
+  const packages = useQuery({ ...packagesQuery, retry: false })
+  const row = rowOfCatalogue(source, packages.data)
   const drifted = source.actions.filter(action => action.drift !== 'none')
   const reviews = useQueries({ queries: drifted.map(action => reviewQuery(action.id)) })
   const known = reviews.flatMap((review): Review[] => (review.data ? [review.data] : []))
@@ -387,7 +391,7 @@ function Unadded({ source }: { source: Listed }) {
       <Section title="Actions">
         <ul className="divide-y rounded-md border bg-panel">
           {source.actions.map(action => (
-            <li key={action.id} className="grid items-center gap-x-4 px-3 py-2 sm:grid-cols-[1fr_7rem_5rem]">
+            <li key={action.id} className="grid items-center gap-x-4 px-3 py-2 sm:grid-cols-[minmax(0,1fr)_7rem_5rem]">
               <span className="min-w-0">
                 <Link to="/actions" search={{ action: action.id }} className="font-mono text-[13px] font-medium hover:underline">
                   {action.id}

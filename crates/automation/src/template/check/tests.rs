@@ -38,6 +38,14 @@ fn what_is_not_on_the_list_is_refused_with_the_nearest_names() {
         ("{% autoescape true %}a{% endautoescape %}", "template_syntax", ""),
         ("{% do run.id() %}", "template_filter_unknown", ""),
         ("{{ 1 is number(2) }}", "template_syntax", ""),
+        ("{{ run.id | replace }}", "template_syntax", ""),
+        ("{{ run.id | replace(new='a') }}", "template_syntax", ""),
+        ("{{ run.id | truncate(1, 2, 3, 4, 5, 6) }}", "template_syntax", ""),
+        ("{{ run.id | truncate('9') }}", "template_syntax", ""),
+        ("{{ run.id | truncate(leeway=-1) }}", "template_syntax", ""),
+        ("{% filter upper(1) %}a{% endfilter %}", "template_syntax", ""),
+        ("{{ inputs.tags | join(sep=', ') }}", "template_syntax", "`d`"),
+        ("{{ inputs.since | date('%d', 'Mars/X') }}", "template_syntax", ""),
         ("{% for a in summary %}{% endfor %}{{ a }}", "template_undefined", ""),
         ("{% for a in summary %}{{ loop.nextitem }}{% endfor %}", "template_undefined", "`index`"),
     ] {
@@ -66,6 +74,7 @@ fn names_are_bound_where_the_template_binds_them() {
         "{% with a = 1, b = a %}{{ b }}{% endwith %}",
         "{% for a in summary if a.x %}{{ a }}{% else %}{{ summary }}{% endfor %}",
         "{{ inputs.tags[0].anything }}",
+        "{{ inputs.since | replace('a', new='b') | date('%d', inputs.tags) | truncate(none, leeway=0) | trim(*inputs.tags) }}",
         "{% set inputs = summary %}{{ inputs.whatever }}",
     ] {
         assert_eq!(check(source, &names()).err(), None, "{source}");
@@ -129,6 +138,9 @@ fn a_predicate_is_one_expression() {
         assert_eq!(codes(&check_predicate(source, &names()).unwrap_err()), ["template_syntax"], "{source}");
     }
     assert_eq!(codes(&check_predicate("nothing > 1", &names()).unwrap_err()), ["template_undefined"]);
+    for source in ["'false'", "{{ \"open\" }}"] {
+        assert_eq!(codes(&check_predicate(source, &names()).unwrap_err()), ["when_not_boolean"], "{source}");
+    }
 }
 
 #[test]

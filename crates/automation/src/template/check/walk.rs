@@ -1,9 +1,10 @@
 //! Walks a syntax tree, with the names that are bound at each place.
 
 use crate::Mistake;
-use crate::template::filters::FILTERS;
+use crate::template::filters::{self, FILTERS};
 use crate::template::kinds::TESTS;
 use crate::template::names::{self, Names};
+use minijinja::Value;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{Call, CallArg, CallType, Expr, Filter, Stmt};
 use std::collections::BTreeSet;
@@ -155,10 +156,47 @@ impl<'n> Walk<'n> {
         if let Some(value) = &filter.expr {
             self.expression(value);
         }
-        if !FILTERS.contains(&filter.name) {
+        if FILTERS.contains(&filter.name) {
+            self.given(filter, span);
+        } else {
             self.unknown("filter", filter.name, FILTERS, span);
         }
         self.arguments(&filter.args);
+    }
+
+    /// Refuses arguments with which the filter would fail, whatever it is applied to.
+    fn given(&mut self, filter: &Filter<'_>, span: Span) {
+        let (needed, takes) = filters::takes(filter.name);
+        let (mut places, mut named) = (0, Vec::new());
+        for argument in &filter.args {
+            let (at, value) = match argument {
+                CallArg::Pos(value) => (places, value),
+                CallArg::Kwarg(name, value) => {
+                    let Some(at) = takes.iter().position(|(known, _)| known == name) else {
+                        let hint = names::hint(name, takes.iter().map(|(known, _)| *known));
+                        self.mistake(span, SYNTAX, format!("`{}` has no argument `{name}`", filter.name), Some(hint));
+                        continue;
+                    };
+                    named.push(at);
+                    (at, value)
+                }
+                // What it spreads is known when it renders.
+                CallArg::PosSplat(_) | CallArg::KwargSplat(_) => return,
+            };
+            places += usize::from(matches!(argument, CallArg::Pos(_)));
+            let misfit = literal(value).zip(takes.get(at)).and_then(|(value, (name, takes))| takes.accepts(name, &value).err());
+            if let Some(misfit) = misfit.as_ref().and_then(minijinja::Error::detail) {
+                self.mistake(span, SYNTAX, misfit.to_owned(), None);
+            }
+        }
+        if places > takes.len() {
+            let most = takes.len();
+            self.mistake(span, SYNTAX, format!("`{}` takes {most} arguments at most, not {places}", filter.name), None);
+        }
+        if (0..needed).any(|at| at >= places && !named.contains(&at)) {
+            let all = takes.iter().take(needed).map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+            self.mistake(span, SYNTAX, format!("`{}` needs {all}", filter.name), None);
+        }
     }
 
     fn call(&mut self, call: &Call<'_>, span: Span) {
@@ -259,6 +297,12 @@ impl<'n> Walk<'n> {
             None => mistake,
         });
     }
+}
+
+/// A constant, or one with a sign. Larger expressions are not computed here: they could be as large as a bomb.
+fn literal(expression: &Expr<'_>) -> Option<Value> {
+    let constant = if let Expr::UnaryOp(signed) = expression { &signed.expr } else { expression };
+    matches!(constant, Expr::Const(_)).then(|| expression.as_const()).flatten()
 }
 
 /// The names of a dotted path: `run.error` as `run` and `error`.

@@ -56,10 +56,13 @@ impl<const N: usize> Arguments<N> {
     }
 
     pub(super) fn count(&self, at: usize, name: &str) -> Result<Option<usize>, Error> {
-        let Some(value) = self.at(at)? else { return Ok(None) };
-        let count = if value.is_integer() { value.as_usize() } else { None };
-        count.map(Some).ok_or_else(|| failed(format!("`{name}` must be a whole number that is not negative")))
+        self.at(at)?.map(|value| count_of(value, name)).transpose()
     }
+}
+
+pub(super) fn count_of(value: &Value, name: &str) -> Result<usize, Error> {
+    let count = if value.is_integer() { value.as_usize() } else { None };
+    count.ok_or_else(|| failed(format!("`{name}` must be a whole number that is not negative")))
 }
 
 /// The items of a list, the members' names of an object, the characters of a string.

@@ -19,12 +19,16 @@ pub(super) fn date(given: Given) -> Result<String, Error> {
     let form = arguments.text(0)?.unwrap_or_else(|| "%Y-%m-%d".to_owned());
     let zone = match arguments.text(1)? {
         None => TimeZone::UTC,
-        Some(name) => ZONES.get(&name).map_err(|_| failed(format!("there is no time zone `{name}`")))?,
+        Some(name) => zone_of(&name)?,
     };
     let at = instant(&arguments.value)?;
     let at: Zoned = at.to_zoned(zone);
     let text = strtime::format(&form, &at).map_err(|error| failed(format!("the form of a date: {error}")))?;
     if text.len() > TEMPLATE_OUTPUT_BYTES_MAX { Err(too_large("a date")) } else { Ok(text) }
+}
+
+pub(super) fn zone_of(name: &str) -> Result<TimeZone, Error> {
+    ZONES.get(name).map_err(|_| failed(format!("there is no time zone `{name}`")))
 }
 
 fn instant(value: &Value) -> Result<Timestamp, Error> {

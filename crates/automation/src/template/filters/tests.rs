@@ -1,3 +1,4 @@
+use super::{FILTERS, takes};
 use crate::template::Reason;
 use crate::template::engine;
 use countersign_core::limits::{TEMPLATE_LIST_ITEMS_MAX, TEMPLATE_OUTPUT_BYTES_MAX};
@@ -89,6 +90,20 @@ fn a_filter_refuses_what_it_cannot_do() {
         let found = render(source, &x);
         let failed = found == Err(expected) || (expected == Reason::Failed && source.contains("nothing=") && found.is_err());
         assert!(failed, "{source} of {x}: {found:?}");
+    }
+}
+
+#[test]
+fn the_check_knows_exactly_the_arguments_that_a_filter_takes() {
+    let said = |source: &str| engine::text(source, Serde(&json!({ "x": "2026-02-28" })).into()).map_err(|error| error.message);
+    for filter in FILTERS {
+        let (_, takes) = takes(filter);
+        for (name, _) in takes {
+            let said = said(&format!("{{{{ x | {filter}({name}=none) }}}}"));
+            assert!(!said.is_err_and(|message| message.contains("unknown")), "{filter} {name}");
+        }
+        let more = said(&format!("{{{{ x | {filter}({}) }}}}", vec!["none"; takes.len() + 1].join(", ")));
+        assert!(more.is_err_and(|message| message.contains(&format!("takes {} arguments at most", takes.len()))), "{filter}");
     }
 }
 

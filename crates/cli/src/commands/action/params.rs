@@ -15,6 +15,13 @@ pub(in crate::commands) async fn read(given: Option<&str>, words: &[String], ter
     join(text.as_deref(), words).map(Value::Object)
 }
 
+/// The same failure of what another flag takes: `what` is read as params are.
+pub(in crate::commands) fn renamed(mut failure: Failure, flag: &str, what: &str) -> Failure {
+    failure.message = failure.message.replace("--params", flag).replace("the params are", what);
+    failure.hint = failure.hint.map(|hint| hint.replace("--params", flag));
+    failure
+}
+
 /// The text of the argument: stdin for `-`, the file's content for `@file`, otherwise the argument itself.
 pub(in crate::commands) async fn text(given: String, terminal: &Terminal) -> Result<String, Failure> {
     match given.strip_prefix('@') {
@@ -150,6 +157,15 @@ mod tests {
         problem.mistakes = vec![api::automation::MistakeView { pointer, code, message, hint: None }];
         let failure = Failure::of_problem(&problem, serde_json::to_value(&problem).unwrap());
         assert_eq!(retyped(failure, &words).hint.as_deref(), Some("`pin=` gives a string; write `pin:=…`"));
+    }
+
+    #[test]
+    fn what_is_read_as_params_are_is_refused_by_its_own_name() {
+        for (text, message) in [("{bad", "the inputs are not JSON we accept"), ("[]", "--inputs is not a JSON object")] {
+            let failure = renamed(join(Some(text), &[]).unwrap_err(), "--inputs", "the inputs are");
+            assert_eq!(failure.message, message);
+            assert!(failure.hint.is_some_and(|hint| hint.ends_with("--inputs @FILE")));
+        }
     }
 
     #[test]

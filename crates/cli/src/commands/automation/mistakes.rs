@@ -17,12 +17,13 @@ pub(super) fn tell(mistakes: &[MistakeView], tone: Tone, terminal: &mut Terminal
 fn line(mistake: &MistakeView) -> String {
     let MistakeView { pointer, code, message, hint } = mistake;
     let place = match pointer.as_str() {
-        "" if code == "inputs_invalid" => "the inputs",
-        "" => "the definition",
-        pointer => pointer,
+        // Its message speaks of the inputs.
+        "" if code == "inputs_invalid" => String::new(),
+        "" => "the definition ".to_owned(),
+        pointer => format!("{} ", clean::line(pointer)),
     };
     let hint = hint.as_ref().map(|hint| format!("; {}", clean::line(hint))).unwrap_or_default();
-    format!("{} {}: {}{hint}", clean::line(place), clean::line(code), clean::line(message))
+    format!("{place}{}: {}{hint}", clean::line(code), clean::line(message))
 }
 
 /// Tells all that a refused definition has wrong, and leaves for the failure only how many they are.
@@ -51,6 +52,6 @@ mod tests {
         assert_eq!(line(&mistake("/triggers/0", Some("write 0 to 59"))), "/triggers/0 cron_invalid: there is no minute 61; write 0 to 59");
         assert_eq!(line(&mistake("", None)), "the definition cron_invalid: there is no minute 61");
         let of_inputs = MistakeView { code: "inputs_invalid".to_owned(), ..mistake("", None) };
-        assert_eq!(line(&of_inputs), "the inputs inputs_invalid: there is no minute 61");
+        assert_eq!(line(&of_inputs), "inputs_invalid: there is no minute 61");
     }
 }

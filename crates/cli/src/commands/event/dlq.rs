@@ -4,7 +4,7 @@ use crate::commands::action::{params, session};
 use crate::shared::*;
 use api::event::{DeadLetterView, RetriedLetterResponse, RetryLetterRequest};
 use clap::{Subcommand, ValueEnum};
-use countersign_core::InvocationId;
+use countersign_core::{InvocationId, Status};
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -127,8 +127,12 @@ async fn retry(
     let request = RetryLetterRequest { session, params };
     let answer = client.post::<RetriedLetterResponse>(&["dead-letters", letter, "retry"], &request).await?;
     terminal.done("asked for once more:", letter, &answer.raw)?;
+    let has_failed = answer.read.status == Some(Status::Failed);
+    if has_failed {
+        terminal.remark(Tone::Danger.paint("✗ the new call failed too"));
+    }
     if let Some(made) = &answer.read.invocation_id {
         terminal.next(format!("countersign show {made}"));
     }
-    Ok(Exit::Ok)
+    Ok(if has_failed { Exit::Failed } else { Exit::Ok })
 }

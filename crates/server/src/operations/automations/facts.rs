@@ -41,6 +41,7 @@ pub(crate) async fn check(
         actions: actions.iter().map(|(id, action)| (id.clone(), ActionFacts::new(action, Mode::Allow))).collect(),
         event_types: event_types().into_iter().map(|known| known.name).collect(),
         automation_id: automation.map(ToString::to_string),
+        queues: app.engine().queues().map(str::to_owned).collect(),
         ..Facts::default()
     };
     // The first look replaces aliases, so that the modes of what the steps really call are looked up, and no others.

@@ -381,14 +381,22 @@ async fn budget_never_crossed(kind: Kind) {
     let (lease, run) = leased(store, &tenant, &automation).await;
     let amount = |millionths| Amount::from_millionths(millionths).unwrap();
     let reserve = |lease: &countersign_core::ports::runs::Lease, key: &str, most| {
-        store.reserve_budget(ReserveBudget { lease: lease.clone(), key: key.to_owned(), most: amount(most), cap: amount(1_000) })
+        store.reserve_budget(ReserveBudget {
+            lease: lease.clone(),
+            key: key.to_owned(),
+            action: "fake.read".to_owned(),
+            most: amount(most),
+            cap: amount(1_000),
+        })
     };
     assert_eq!(reserve(&lease, "a", 600).await, Ok(Reserved::Done));
     assert_eq!(reserve(&lease, "b", 401).await, Ok(Reserved::TooMuch), "what is reserved counts");
     assert_eq!(store.find_run_cost(&tenant.org, &run.id).await, Ok(amount(600)));
+    assert_eq!(store.mean_cost(&tenant.org, "fake.read").await, Ok(None), "nobody knows yet what it did cost");
     store.settle_budget(&tenant.org, &run.id, "a", amount(100)).await.unwrap();
     store.settle_budget(&tenant.org, &run.id, "a", amount(0)).await.unwrap();
     assert_eq!(store.find_run_cost(&tenant.org, &run.id).await, Ok(amount(100)));
+    assert_eq!(store.mean_cost(&tenant.org, "fake.read").await, Ok(Some(amount(100))));
     assert_eq!(reserve(&lease, "b", 900).await, Ok(Reserved::Done), "what was settled counts as what it did cost, once");
     // Killed between the reservation and the outcome: the next worker reserves the same call again, and nothing beside it.
     assert_eq!(store.free_all_runs().await, Ok(1));

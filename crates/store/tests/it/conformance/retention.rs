@@ -339,8 +339,13 @@ async fn ended_run(world: &World, tenant: &Tenant, automation: &Automation) -> (
     fired(store, new).await;
     let lease = claimed(store).await.remove(0);
     let mut run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
-    let reserve =
-        ReserveBudget { lease: lease.clone(), key: SPENT.to_owned(), most: Amount::from_millionths(1).unwrap(), cap: Amount::MAX };
+    let reserve = ReserveBudget {
+        lease: lease.clone(),
+        key: SPENT.to_owned(),
+        action: "fake.read".to_owned(),
+        most: Amount::from_millionths(1).unwrap(),
+        cap: Amount::MAX,
+    };
     assert_eq!(store.reserve_budget(reserve).await, Ok(Reserved::Done));
     let mut call = tenant.reading();
     (call.session, call.principal) = (run.session.clone(), PrincipalId::Automation(automation.id.clone()));
