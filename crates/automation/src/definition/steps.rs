@@ -81,7 +81,7 @@ fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, fo
 fn where_actions_are(named: &str, facts: &Facts) -> String {
     let is_of = |source: &str, id: &str| id.split_once('.').is_some_and(|(known, _)| known == source);
     match named.split_once('.') {
-        Some(("email", _)) => {
+        Some(("email", _)) if !facts.actions.keys().any(|id| is_of("email", id)) => {
             "it is there once an operator sets `COUNTERSIGN_EMAIL_SERVER`, or an admin adds a connection to a mail server".to_owned()
         }
         Some((source, _)) if !facts.actions.keys().any(|id| is_of(source, id)) => {

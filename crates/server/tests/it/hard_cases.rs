@@ -200,6 +200,8 @@ async fn budget_never_crossed(kind: Kind) {
     let working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
+    // So that the estimate leaves it out.
+    definition["plan"][2]["when"] = json!("{{ run.attempt == 1 }}");
     let id = id_of(&saved(&server.owner, definition).await);
     let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
     let run = run(&server.owner, &id, json!({})).await;
