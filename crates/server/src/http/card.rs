@@ -10,7 +10,7 @@ use super::invocations::shown;
 use super::problem::Refusal;
 use super::reviews;
 use crate::App;
-use crate::operations::{answers, users};
+use crate::operations::{answers, invocations, users};
 use api::invocation::{AnswerView, ApproveMode, InvocationView, ScopeView};
 use api::rules::ReviewView;
 use axum::http::{Method, StatusCode};
@@ -23,7 +23,6 @@ use countersign_core::ports::{Rules, Sessions};
 use countersign_core::{Action, ConnectionId, Invocation, OrgId, Principal, PrincipalId, Session, Status, Timestamp};
 use pipeline::{Eyes, Foresight, is_truncated};
 use std::sync::Arc;
-use store::{InvocationFilter, PageRequest};
 
 /// The calls before this one that are looked at.
 const EARLIER_MAX: u32 = 100;
@@ -371,16 +370,8 @@ fn not_found_out(error: pipeline::Error) -> Foresight {
     Foresight { unknown: Some(why), ..Foresight::default() }
 }
 
-/// Ids sort by creation time and the list is newest first, so after this call's id come the earlier calls.
 async fn before(app: &App, invocation: &Invocation) -> Option<(usize, usize)> {
-    // Each run of an automation has a session of its own.
-    let (session, automation) = match &invocation.principal {
-        PrincipalId::Automation(automation) => (None, Some(automation.clone())),
-        PrincipalId::User(_) | PrincipalId::Agent(_) | PrincipalId::Service(_) => (Some(invocation.session.clone()), None),
-    };
-    let filter = InvocationFilter { session, automation, action: Some(invocation.action.clone()), ..InvocationFilter::default() };
-    let request = PageRequest { limit: EARLIER_MAX, after: Some(invocation.id.to_string()) };
-    let earlier = app.store().list_invocations(&invocation.org, &filter, &request).await.ok()?.items;
+    let earlier = invocations::earlier(app, invocation, EARLIER_MAX).await.ok()?;
     // Dry runs are not counted, and reverts are compared only with reverts.
     let is_ended = |other: &&Invocation| other.intention == invocation.intention && other.status.is_final();
     let ended: Vec<_> = earlier.iter().filter(is_ended).collect();

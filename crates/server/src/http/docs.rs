@@ -73,6 +73,7 @@ pages![
     "decisions/0015-artifacts-beside-the-database",
     "decisions/0016-leases-of-runs",
     "decisions/0017-rights-of-automations",
+    "decisions/0018-jsonpath-of-bounded-work",
     "glossary",
     "guides/agents",
     "guides/automations",

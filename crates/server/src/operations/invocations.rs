@@ -5,8 +5,9 @@ use crate::App;
 use countersign_core::batch::Batch;
 use countersign_core::ports::{Batches, Invocations};
 use countersign_core::principal::Permission;
-use countersign_core::{BatchId, Invocation, InvocationId, Principal, Session};
+use countersign_core::{BatchId, Invocation, InvocationId, Principal, PrincipalId, Session};
 use pipeline::told_to;
+use store::{InvocationFilter, PageRequest};
 
 /// The invocation, for principals who may read everything and for the agent of its session.
 pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Invocation, Error> {
@@ -40,4 +41,16 @@ pub(crate) async fn readable_batch(app: &App, by: &Principal, batch: &str) -> Re
 
 pub(crate) fn parse(invocation: &str) -> Result<InvocationId, Error> {
     InvocationId::parse(invocation).map_err(|_| Error::not_found("invocation", invocation))
+}
+
+/// The calls of the same action before this one, the newest first: of its session, or of its automation, whose runs have a session each.
+pub(crate) async fn earlier(app: &App, invocation: &Invocation, limit: u32) -> Result<Vec<Invocation>, Error> {
+    let (session, automation) = match &invocation.principal {
+        PrincipalId::Automation(automation) => (None, Some(automation.clone())),
+        PrincipalId::User(_) | PrincipalId::Agent(_) | PrincipalId::Service(_) => (Some(invocation.session.clone()), None),
+    };
+    let filter = InvocationFilter { session, automation, action: Some(invocation.action.clone()), ..InvocationFilter::default() };
+    // Ids sort by creation time and the list is newest first, so after this call's id come the earlier calls.
+    let request = PageRequest { limit, after: Some(invocation.id.to_string()) };
+    Ok(app.store().list_invocations(&invocation.org, &filter, &request).await?.items)
 }
