@@ -19,6 +19,7 @@ export default defineConfig({
     setupFiles: ['src/test/setup.ts'],
     // What the files share is loaded once.
     isolate: false,
+    maxWorkers: 2,
     testTimeout: 60_000,
   },
 })

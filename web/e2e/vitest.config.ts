@@ -1,4 +1,4 @@
-// The journeys: the real server, in a real browser. Two files at a time: a journey mostly waits, and machines have few cores.
+// The journeys: the real server, in a real browser. Three files at a time: a journey mostly waits.
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
@@ -9,7 +9,7 @@ export default defineConfig({
     environment: 'node',
     include: [process.env.SHOTS ? 'e2e/shots.ts' : 'e2e/**/*.test.ts'],
     globalSetup: ['e2e/chromium.ts'],
-    maxWorkers: 2,
+    maxWorkers: 3,
     // What they share is loaded once.
     isolate: false,
     testTimeout: 60_000,

@@ -187,7 +187,8 @@ test('the simulator counts what would be held, denied and loosened', async () =>
     }),
   })
   const denied = await screen.findByRole('button', { name: /2 newly denied/ })
-  expect(sent('POST')[0]?.body).toEqual({ policies: null, modes: [{ action: 'files.write_text', mode: 'deny' }], last: '30d' })
+  const modes = [{ action: 'files.write_text', mode: 'deny' }]
+  expect(sent('POST')[0]?.body).toEqual({ policies: null, modes, last: '30d', action: null })
   expect(screen.getAllByText('the mode is `deny`')).toHaveLength(3)
   await user.click(denied)
   await waitFor(() => expect(screen.getAllByText('the mode is `deny`')).toHaveLength(2))
