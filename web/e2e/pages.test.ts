@@ -56,7 +56,7 @@ test('what people cannot use is found, in light and in dark', async () => {
   expect(found.sort()).toEqual(['dark: color-contrast', 'light: color-contrast', 'light: label'])
 })
 
-test('every page is accessible, on a screen and on a phone', { timeout: 240_000 }, async () => {
+test('every page is accessible, on a screen and on a phone', { timeout: 480_000 }, async () => {
   const here = await seeded()
   const all = places(here)
   const half = Math.ceil(all.length / 2)
@@ -135,12 +135,12 @@ async function opened({ server, examples }: Seeded, width: number): Promise<stri
   return found
 }
 
-test('every dialog is accessible, on a screen and on a phone', { timeout: 120_000 }, async () => {
+test('every dialog is accessible, on a screen and on a phone', { timeout: 300_000 }, async () => {
   const here = await seeded()
   expect((await Promise.all(WIDTHS.map(width => opened(here, width)))).flat()).toEqual([])
 })
 
-test('a call in doubt, a kill switch that is on and a space that only observes are accessible', { timeout: 120_000 }, async () => {
+test('a call in doubt, a kill switch that is on and a space that only observes are accessible', { timeout: 300_000 }, async () => {
   const forge = await upstream()
   const server = await start({ settings: forge.settings })
   const { owner } = server
