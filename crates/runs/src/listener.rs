@@ -152,6 +152,7 @@ impl Engine {
             return Ok(());
         }
         self.follow_changes(org, triggers).await?;
+        self.wake_waiting(org, claimed.iter().map(|claimed| &claimed.event)).await?;
         let mut done = Vec::new();
         for Claimed { event, claim, delivery, .. } in claimed {
             match self.handle(org, hold, triggers, &event).await {
@@ -219,7 +220,7 @@ impl Engine {
                 }
                 (saved, saved_at) = (after, Instant::now());
             }
-            let mut has_fired = false;
+            let mut has_fired = self.wake_waiting(org, events.iter()).await?;
             for event in &events {
                 if !self.holds_on(org, hold).await? {
                     return Ok(());
@@ -312,9 +313,9 @@ impl Engine {
         ))
     }
 
-    /// Returns whether something was fired or woken.
+    /// Returns whether something was fired.
     async fn handle(&self, org: &OrgId, hold: &mut Hold, triggers: &mut Triggers, event: &Event) -> Result<bool, Error> {
-        let mut has_fired = self.wake_waiting(org, event).await?;
+        let mut has_fired = false;
         if event.name == "automation.run.started" && self.ledger().is_shared() {
             // Perhaps on another server.
             self.0.due.tell_all();
@@ -350,14 +351,18 @@ impl Engine {
         Ok(has_fired)
     }
 
-    async fn wake_waiting(&self, org: &OrgId, event: &Event) -> Result<bool, Error> {
+    /// Has the runs go on that wait for the calls which these events tell of. Returns whether there were any. One that begins to wait after
+    /// this sees for itself that its call has ended.
+    async fn wake_waiting(&self, org: &OrgId, events: impl Iterator<Item = &Event>) -> Result<bool, Error> {
         // In doubt is no end, but a run that waits for an answer to its call has to know of it.
         let is_news = |status: &Status| status.is_final() || *status == Status::InDoubt;
-        let is_told = Status::ALL.into_iter().filter(is_news).any(|status| status.event_name() == event.name);
-        let Some(invocation) = InvocationId::parse(&event.key).ok().filter(|_| is_told) else {
+        let news: Vec<_> = Status::ALL.into_iter().filter(is_news).map(Status::event_name).collect();
+        let told = events.filter(|event| news.contains(&event.name.as_str()));
+        let calls: Vec<_> = told.filter_map(|event| InvocationId::parse(&event.key).ok()).collect();
+        if calls.is_empty() {
             return Ok(false);
-        };
-        let is_woken = self.ledger().wake_run(org, &invocation).await?;
+        }
+        let is_woken = self.ledger().wake_runs(org, &calls).await?;
         if is_woken {
             self.0.due.tell_all();
         }

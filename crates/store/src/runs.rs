@@ -37,6 +37,9 @@ use save::save_in;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Calls of which is asked at once whether a run waits for them.
+const WOKEN_AT_ONCE: usize = 32;
+
 macro_rules! select_run {
     () => {
         "SELECT body, status, started_at, cancelled_by FROM runs WHERE org_id = $1"
@@ -199,15 +202,33 @@ impl Runs for Store {
         Box::pin(self.read_p95_ms(org, action))
     }
 
-    fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+    fn wake_runs<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>> {
         Box::pin(async move {
             // Most calls are no steps: that is seen without a write.
-            let sql = "SELECT id FROM runs WHERE org_id = $1 AND invocation_id = $2";
-            if self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
+            let mut waited_for: Vec<InvocationId> = Vec::new();
+            for some in invocations.chunks(WOKEN_AT_ONCE) {
+                // Always as many, so that it is always the same statement.
+                let padded = some.iter().cycle().take(WOKEN_AT_ONCE);
+                let mut params = vals![org.as_str()].to_vec();
+                let Some(among) = places(padded.map(InvocationId::as_str), &mut params) else { continue };
+                let sql = format!("SELECT invocation_id FROM runs WHERE org_id = $1 AND invocation_id IN ({among})");
+                waited_for.extend(all(self.db.read(&sql, &params).await?, |row| Columns::of(row).id())?);
+            }
+            if waited_for.is_empty() {
                 return Ok(false);
             }
-            let (org, invocation) = (org.clone(), invocation.clone());
-            self.db.write(org.clone(), move |tx| Box::pin(async move { wake_in(tx, &org, &invocation).await })).await
+            let org = org.clone();
+            self.db
+                .write(org.clone(), move |tx| {
+                    Box::pin(async move {
+                        let mut is_woken = false;
+                        for invocation in &waited_for {
+                            is_woken |= wake_in(tx, &org, invocation).await?;
+                        }
+                        Ok(is_woken)
+                    })
+                })
+                .await
         })
     }
 

@@ -49,8 +49,8 @@ pub trait Runs: Send + Sync {
     fn mean_cost<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<Amount>, Error>>;
     /// How long 95 of 100 of the last calls of an action took, if there were any.
     fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>>;
-    /// Has the run that waits for this call go on. Returns whether there is one.
-    fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
+    /// Has the runs go on that wait for these calls. Returns whether there are any.
+    fn wake_runs<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>>;
     /// Asks for the end of a run. Its worker ends it, or the next that takes it up.
     fn cancel_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId, by: &'a PrincipalId) -> Future<'a, Result<Option<Run>, Error>>;
     /// Frees runs whose worker has gone. A run that was freed too often is quarantined. Returns how many were freed.

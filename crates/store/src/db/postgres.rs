@@ -1,6 +1,7 @@
 //! PostgreSQL: one writer thread with group commit, as on SQLite, and a pool of connections for reads.
 //! One connection does all writes of a process: the head of an org's audit log is then locked once per batch, not once per call.
 
+mod count;
 mod listen;
 mod time;
 mod writer;
@@ -17,6 +18,7 @@ use crate::Error;
 use crate::seal::Sealing;
 use crate::servers::gone_before;
 use bell::Bell;
+use count::Counting;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
 use countersign_core::{Clock, Timestamp};
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -89,6 +91,7 @@ impl Postgres {
         let pulse = Arc::new(Pulse::default());
         let life = Life {
             patience,
+            writing: pool_of(&config, 1)?,
             pool: pool.clone(),
             time: Arc::clone(&time),
             presence: Arc::clone(&presence),
@@ -96,6 +99,7 @@ impl Postgres {
             pulse: Arc::clone(&pulse),
             lease: Arc::clone(&lease),
             bell: Bell::hang(),
+            counting: Counting::of(pool.clone()),
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&heard)));
@@ -266,6 +270,9 @@ async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
 /// Everything the writer thread uses while it runs.
 struct Life {
     patience: Patience,
+    /// Where the writer alone takes its connection from. One of the other pool may have been made on the runtime of a reader, and would stay
+    /// there: each statement would wake two threads more.
+    writing: Pool,
     pool: Pool,
     time: Arc<Time>,
     presence: Presence,
@@ -273,6 +280,7 @@ struct Life {
     heard: Arc<Heard>,
     lease: Arc<Lease>,
     bell: Bell,
+    counting: Counting,
 }
 
 impl Life {
@@ -285,7 +293,7 @@ impl Life {
     }
 
     /// Waits for a write, runs it and all writes queued meanwhile, commits once, and answers all of them.
-    async fn write_all(self, mut queue: Queue, mut sealing: Sealing) {
+    async fn write_all(mut self, mut queue: Queue, mut sealing: Sealing) {
         let mut kept = None;
         while let Some(first) = queue.wait().await {
             let mut batch = vec![first];
@@ -319,6 +327,7 @@ impl Life {
             };
             self.pulse.committed(&committed);
             metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+            self.counting.note(batch.len());
             let told = super::told(&committed, batch.len());
             self.bell.tell(move || super::answer_all(batch, &told));
         }
@@ -329,8 +338,8 @@ impl Life {
         match kept {
             Some(client) if !client.is_closed() => Ok(client),
             _ => {
-                // Taken out of the pool for good: the settings below are for the writer only.
-                let client = Object::take(checked_out(&self.pool).await?);
+                // Taken out of the pool for good: one that is lost is not used again.
+                let client = Object::take(checked_out(&self.writing).await?);
                 answer_within(self.patience.read, async { client.batch_execute(WRITER_SETTINGS).await.map_err(classify) }).await?;
                 Ok(client)
             }

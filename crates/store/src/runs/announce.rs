@@ -12,10 +12,16 @@ use countersign_core::run::{Run, RunFailure, StepRecord};
 use countersign_core::{OrgId, SessionId};
 use serde_json::json;
 
+/// Tells what became of a run.
 pub(super) async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
-    // An automation that follows another one knows it by its name: its id is another one on each server.
     let sql = "SELECT name FROM automations WHERE org_id = $1 AND id = $2";
     let name = only(tx.query(sql, &vals![run.org.as_str(), run.automation.as_str()]).await?, |row| Columns::of(row).text())?;
+    announce_named(store, tx, run, &name.unwrap_or_default()).await
+}
+
+/// The same, where the name of its automation is known. An automation that follows another one knows it by its name: its id is another one on
+/// each server.
+pub(super) async fn announce_named(store: &Store, tx: &mut Tx, run: &Run, name: &str) -> Result<(), Error> {
     let (mut output, mut failure) = (run.output.clone(), run.failure.clone());
     if (output.is_some() || failure.is_some()) && !keeps_texts(tx, run).await? {
         output = None;

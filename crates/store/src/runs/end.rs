@@ -3,7 +3,7 @@
 use super::announce::announce;
 use super::leases::insert_lease;
 use super::{read_run, select_run};
-use crate::db::{Statement, Tx, count, only, to_json, vals};
+use crate::db::{Statement, Tx, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::FiringReason;
 use countersign_core::run::{Run, RunFailure, RunStatus};
@@ -16,9 +16,9 @@ pub(super) async fn end_in(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), 
     }
     let (org, now) = (run.org.as_str(), tx.now());
     let sql = "DELETE FROM whole_results WHERE org_id = $1 AND session_id = $2";
-    tx.exec(sql, &vals![org, run.session.as_str()]).await?;
+    tx.later(sql, vals![org, run.session.as_str()].into());
     let sql = "UPDATE sessions SET ended_at = $1 WHERE org_id = $2 AND id = $3 AND ended_at IS NULL";
-    tx.exec(sql, &vals![now, org, run.session.as_str()]).await?;
+    tx.later(sql, vals![now, org, run.session.as_str()].into());
     promote(tx, &run.org, &run.automation).await?;
     announce(store, tx, run).await
 }
@@ -47,11 +47,12 @@ pub(super) fn update_of(run: &Run) -> Result<Statement, Error> {
 /// Lets the first run that waits behind another go on, if none does. Returns which.
 pub(super) async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<Option<RunId>, Error> {
     let params = vals![org.as_str(), automation.as_str()];
-    let sql = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
-    if count(tx.query(sql, &params).await?)? > 0 {
-        return Ok(None);
-    }
-    let sql = concat!(select_run!(), " AND automation_id = $2 AND slot = 2 ORDER BY fire_seq LIMIT 1");
+    let sql = concat!(
+        select_run!(),
+        " AND automation_id = $2 AND slot = 2
+         AND NOT EXISTS (SELECT 1 FROM runs AS first WHERE first.org_id = $1 AND first.automation_id = $2 AND first.slot = 1)
+         ORDER BY fire_seq LIMIT 1"
+    );
     let Some(next) = only(tx.query(sql, &params).await?, read_run)? else {
         return Ok(None);
     };

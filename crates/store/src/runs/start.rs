@@ -1,11 +1,11 @@
 //! Starting a run, in the write of its firing: its session with what that holds already, its row, its lease and its event.
 
 use super::Slot;
-use super::announce::announce;
+use super::announce::announce_named;
 use super::leases::insert_lease;
 use super::save::insert_step;
 use super::texts::inputs_context;
-use crate::db::{Columns, Tx, count, only, to_json, vals};
+use crate::db::{Columns, Tx, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, Firing};
 use countersign_core::keyring::SpaceKey as _;
@@ -42,7 +42,7 @@ pub(crate) async fn insert_run(
         person.as_ref().map(UserId::as_str),
         now
     ];
-    tx.exec(sql, &params).await?;
+    tx.later(sql, params.into());
     let key = store.keychain.space_key_in(tx, org, &automation.space).await?;
     let sealed_inputs = key.seal(&inputs_context(&start.run), to_json(&start.inputs)?.as_bytes());
     label_in(tx, org, &start).await?;
@@ -84,10 +84,9 @@ pub(crate) async fn insert_run(
         started_at: None,
         ended_at: None,
     };
-    let sql = "SELECT coalesce(max(fire_seq), 0) FROM runs WHERE org_id = $1 AND automation_id = $2";
-    let fire_seq = count(tx.query(sql, &vals![org.as_str(), automation.id.as_str()]).await?)? + 1;
-    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body, sealed_inputs)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, body, sealed_inputs, fire_seq)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+                 (SELECT coalesce(max(fire_seq), 0) + 1 FROM runs WHERE org_id = $1 AND automation_id = $3))";
     let params = vals![
         org.as_str(),
         run.id.as_str(),
@@ -96,7 +95,6 @@ pub(crate) async fn insert_run(
         run.session.as_str(),
         run.status.as_str(),
         slot.stored(),
-        fire_seq,
         to_json(&run)?,
         sealed_inputs
     ];
@@ -107,7 +105,7 @@ pub(crate) async fn insert_run(
     if slot != Slot::WaitsBehind {
         insert_lease(tx, &run).await?;
     }
-    announce(store, tx, &run).await
+    announce_named(store, tx, &run, &automation.name).await
 }
 
 /// Who saved this version of an automation. Its runs act for them, whoever saves another version before they have ended.

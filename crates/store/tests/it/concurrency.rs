@@ -5,7 +5,8 @@ use countersign_core::ledger::{Begun, Finished, Held, Row};
 use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::{Invocation, Secret, Status};
 use std::collections::BTreeSet;
-use store::{Error, InvocationFilter, Store};
+use std::time::{Duration, Instant};
+use store::{Engine, Error, InvocationFilter, Store};
 
 on_both_engines!(
     sixty_four_writers_in_two_orgs_leave_two_whole_logs,
@@ -201,4 +202,25 @@ async fn a_row_that_cannot_be_kept_costs_nobody_else_more_than_another_try(kind:
         }
     }
     assert_eq!(world.verify(&tenant).await.receipts, 12);
+}
+
+/// Until it has counted them it plans as for empty tables, and on PostgreSQL each prepared statement keeps its plan.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_database_soon_knows_how_large_its_tables_are() {
+    let world = World::new(Kind::Postgres).await;
+    let Engine::Postgres { url } = &world.home.engine else { panic!("this is about PostgreSQL") };
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let counted = "SELECT last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 'entries'";
+    let is_counted = async || client.query_one(counted, &[]).await.unwrap().get::<_, bool>(0);
+    assert!(!is_counted().await);
+    for _ in 0..128 {
+        tenant.read_once(store).await;
+    }
+    let began = Instant::now();
+    while !is_counted().await {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody counted them");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -579,14 +579,14 @@ async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: K
     (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(pending.id.clone()));
     assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
     assert_eq!(claimed(store).await, []);
-    assert_eq!(store.wake_run(&tenant.org, &tenant.draw(InvocationId::new)).await, Ok(false));
+    assert_eq!(store.wake_runs(&tenant.org, &[tenant.draw(InvocationId::new)]).await, Ok(false));
     assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
     let denied = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     store.finish(denied.into()).await.unwrap();
     let before = store.newest_event(&tenant.org).await.unwrap();
     assert_eq!(store.wake_forgotten_runs().await, Ok(1));
     assert_eq!(told(store, &tenant, before, "automation.mended").await, ["run_woken"]);
-    assert_eq!(store.wake_run(&tenant.org, &pending.id).await, Ok(false), "it is awake");
+    assert_eq!(store.wake_runs(&tenant.org, &[pending.id.clone()]).await, Ok(false), "it is awake");
     assert_eq!(claimed(store).await.len(), 1);
 }
 
