@@ -122,7 +122,9 @@ pub(crate) fn storm(machine: &str, measured: &storm::Measured) -> String {
     ];
     let mut table_rows = vec![["storm", "measured", "bar", ""].map(str::to_owned).to_vec()];
     for (name, figure, limit) in rows {
-        table_rows.push(vec![name.to_owned(), short(figure), limit.to_string(), limit.verdict(figure).to_owned()]);
+        // No run may have been hit, or none twice.
+        let measured = if figure.is_nan() { "–".to_owned() } else { short(figure) };
+        table_rows.push(vec![name.to_owned(), measured, limit.to_string(), limit.verdict(figure).to_owned()]);
     }
     let Storm { kills, hit, took, .. } = storm;
     let did = format!(

@@ -3,6 +3,7 @@
 
 mod count;
 mod listen;
+mod rows;
 mod time;
 mod writer;
 

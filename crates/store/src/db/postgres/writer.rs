@@ -1,7 +1,7 @@
 //! The one connection that writes: which statements it sends, in which order, and how a batch is committed.
 
 use super::super::{Row, Statement, Val};
-use super::{Patience, answer_within, classify, values};
+use super::{Patience, answer_within, classify, rows, values};
 use crate::Error;
 use countersign_core::OrgId;
 use deadpool_postgres::ClientWrapper;
@@ -62,15 +62,16 @@ impl Writer {
     /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
     /// rollback when one of them failed.
     pub(super) async fn commit(&mut self, statements: &[Statement]) -> Result<(), Error> {
+        let statements = rows::gather(statements);
         let mut prepared = Vec::with_capacity(statements.len());
-        for (sql, _) in statements {
+        for (sql, _) in &statements {
             prepared.push(self.prepare(sql).await?);
         }
         let opening = self.opening();
         let client = &self.client;
         let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
         sent.push(Box::pin(async { send(client, &opening).await.map(|()| 0) }));
-        for (statement, (_, params)) in prepared.iter().zip(statements) {
+        for (statement, (_, params)) in prepared.iter().zip(&statements) {
             sent.push(Box::pin(client.execute_raw(statement, params)));
         }
         sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
