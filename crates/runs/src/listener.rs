@@ -152,7 +152,9 @@ impl Engine {
             return Ok(());
         }
         self.follow_changes(org, triggers).await?;
-        self.wake_waiting(org, claimed.iter().map(|claimed| &claimed.event)).await?;
+        if let Err(error) = self.wake_waiting(org, claimed.iter().map(|claimed| &claimed.event)).await {
+            tracing::warn!(%org, %error, "runs that wait for their calls were not woken; they are looked for later");
+        }
         let mut done = Vec::new();
         for Claimed { event, claim, delivery, .. } in claimed {
             match self.handle(org, hold, triggers, &event).await {

@@ -109,9 +109,7 @@ impl Automations for Store {
     fn find_automation<'a>(&'a self, org: &'a OrgId, automation: &'a AutomationId) -> Future<'a, Result<Option<Automation>, Error>> {
         Box::pin(async move {
             let sql = concat!(select_automation!(), " AND id = $2");
-            let params = vals![org.as_str(), automation.as_str()];
-            let found = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_automation)).await?;
-            Ok(Option::clone(&found))
+            only(self.db.read(sql, &vals![org.as_str(), automation.as_str()]).await?, read_automation)
         })
     }
 

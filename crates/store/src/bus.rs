@@ -1,9 +1,9 @@
 //! The event bus, on the log of events: publishing, and consumer groups. A group has one row with how far it has read, and a row for each event
 //! that it has claimed and not acknowledged. Every write runs under the lock of its org, so no two consumers claim the same event at once.
 
-use crate::db::{Columns, Row, Tx, all, count, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::dead_letters::bury;
-use crate::events::{read_event, select_event, tell};
+use crate::events::{INSERT_EVENT, read_event, select_event, tell};
 use crate::{Error, Store, seal};
 use countersign_core::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUP_HELD_SECONDS, GROUPS_MAX};
 use countersign_core::ports::EventBus;
@@ -229,14 +229,13 @@ pub(crate) async fn publish_in(store: &Store, tx: &mut Tx, org: &OrgId, event: N
         }
     }
     let (seq, id) = (seal::next_event(tx, org).await?, EventId::new(tx.now(), random_bytes(&*store.random)));
-    let sql = "INSERT INTO events (org_id, seq, id, name, key, body, at, space_id, cause, source, source_id, origin)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     let params = vals![
         org.as_str(),
         seq,
         id.as_str(),
         name,
         key,
+        Val::Null,
         body,
         tx.now(),
         space.as_ref().map(|space| space.as_str()),
@@ -247,9 +246,9 @@ pub(crate) async fn publish_in(store: &Store, tx: &mut Tx, org: &OrgId, event: N
     ];
     if origin.is_some() {
         // At once, and not at the end of the batch: the next write of the batch may publish the same event.
-        tx.exec(sql, &params).await?;
+        tx.exec(INSERT_EVENT, &params).await?;
     } else {
-        tx.later(sql, params.into());
+        tx.later(INSERT_EVENT, params.into());
     }
     Ok(Published { seq, id, is_known: false })
 }

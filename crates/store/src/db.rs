@@ -389,7 +389,8 @@ impl Tx {
     }
 
     /// Runs a statement at the end of the batch, together with the other deferred ones. Use it only for rows that no write of the batch
-    /// reads and that the database cannot refuse: if one of these statements fails, the whole batch fails.
+    /// reads and that the database cannot refuse: if one of these statements fails, the whole batch fails. Statements of one table keep their
+    /// order, those of several tables need not.
     pub(crate) fn later(&mut self, sql: &'static str, params: Vec<Val>) {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
         remembered::note_changes(&mut self.changes, sql, &params);

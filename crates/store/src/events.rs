@@ -1,7 +1,7 @@
 //! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
 use crate::bus::publish_in;
-use crate::db::{Columns, Row, Tx, all, count, only, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, vals};
 use crate::{Error, Store, seal};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
 use countersign_core::ports::EventFeed;
@@ -94,6 +94,11 @@ pub(crate) async fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static
     insert_event(tx, org, &EventDraft { id, name, key, body }, None).await
 }
 
+/// One statement for all events: a batch's rows then go in together.
+pub(crate) const INSERT_EVENT: &str = "INSERT INTO events
+       (org_id, seq, id, name, key, receipt_id, body, at, space_id, cause, source, source_id, origin)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+
 /// Events are written at the end of the batch: no write of the batch reads them, and their ids are new.
 pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Result<(), Error> {
     let params = vals![
@@ -104,12 +109,14 @@ pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, r
         event.key.as_str(),
         receipt.map(ReceiptId::as_str),
         event.body.as_str(),
-        tx.now()
+        tx.now(),
+        Val::Null,
+        Val::Null,
+        Val::Null,
+        Val::Null,
+        Val::Null
     ];
-    tx.later(
-        "INSERT INTO events (org_id, seq, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        params.into(),
-    );
+    tx.later(INSERT_EVENT, params.into());
     Ok(())
 }
 

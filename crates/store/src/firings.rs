@@ -304,11 +304,8 @@ async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Opt
     {
         return Ok(Verdict::Nothing(crowd(store, tx, automation, trigger).await?));
     }
-    if start.concurrency == Concurrency::AllowParallel {
-        return Ok(Verdict::Starts(start, Slot::None));
-    }
     let taken = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
-    let is_taken = count(tx.query(taken, &vals![org, id]).await?)? > 0;
+    let is_taken = start.concurrency != Concurrency::AllowParallel && count(tx.query(taken, &vals![org, id]).await?)? > 0;
     Ok(match start.concurrency {
         Concurrency::AllowParallel => Verdict::Starts(start, Slot::None),
         Concurrency::DropIfRunning | Concurrency::Queue { .. } if !is_taken => Verdict::Starts(start, Slot::Holds),

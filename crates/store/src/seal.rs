@@ -341,7 +341,7 @@ pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
     statements
 }
 
-/// The statements that write the new heads of the changed logs. They must be the last of a batch.
+/// The statements that write the new heads of the changed logs. They are made last: nothing of the batch may move a head after them.
 pub(crate) fn heads(tx: &mut Tx) -> Vec<Statement> {
     let mut statements = Vec::new();
     let Sealing { heads, last_events, .. } = &mut tx.sealing;

@@ -297,9 +297,6 @@ pub(crate) async fn diff(app: &App, by: &Principal, text: &str, written: &Value)
 pub(crate) async fn set_status(app: &App, by: &Principal, text: &str, status: AutomationStatus) -> Result<Automation, Error> {
     let (found, space) = visible(app, by, text).await?;
     let person = rights::must_save(app, by, &space).await?;
-    if found.status == AutomationStatus::Archived && status != AutomationStatus::Archived {
-        return Err(runs::Error::Archived { automation: found.id }.into());
-    }
     let schedules = match status {
         AutomationStatus::Active => {
             // A trigger that is disabled still does not fire: what it leaves out is told once it is enabled.
@@ -310,7 +307,10 @@ pub(crate) async fn set_status(app: &App, by: &Principal, text: &str, status: Au
     };
     let changed = app.store().set_automation_status(&by.org, &found.id, status, schedules, person).await?;
     app.engine().automations_changed();
-    changed.ok_or_else(|| Error::not_found("automation", text))
+    match changed.ok_or_else(|| Error::not_found("automation", text))? {
+        changed if changed.status == status => Ok(changed),
+        archived => Err(runs::Error::Archived { automation: archived.id }.into()),
+    }
 }
 
 /// How the schedules of an automation go on that a person had stopped, with what each left out meanwhile.

@@ -26,7 +26,7 @@ impl Store {
                     let Some(before) = find_in(tx, &org, &automation).await? else {
                         return Ok(None);
                     };
-                    if before.status == status {
+                    if [status, AutomationStatus::Archived].contains(&before.status) {
                         return Ok(Some(before));
                     }
                     let sql = "UPDATE automations SET status = $1, changed_at = $2 WHERE org_id = $3 AND id = $4";

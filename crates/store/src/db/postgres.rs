@@ -33,7 +33,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 /// Writes taken into one commit; further ones wait for the next. It is higher than on SQLite, because round trips cost more than rows.
 const BATCH_MAX: usize = 256;
-/// Connections for reading. The writer, the listener and the presence lock have one more each.
+/// Connections for reading. The writer, the listener, the presence lock and the lease have one more each, and so has what counts the rows of new tables.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -271,9 +271,10 @@ async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
 /// Everything the writer thread uses while it runs.
 struct Life {
     patience: Patience,
-    /// Where the writer alone takes its connection from. One of the other pool may have been made on the runtime of a reader, and would stay
-    /// there: each statement would wake two threads more.
+    /// Where the writer alone takes its connection from. One of the readers' pool may have been made on the runtime of a reader, and would
+    /// stay there: each statement would wake two threads more.
     writing: Pool,
+    /// The readers'. The presence lock has its connection from there.
     pool: Pool,
     time: Arc<Time>,
     presence: Presence,
@@ -315,6 +316,7 @@ impl Life {
                     self.heard.remembered.forget(&tx.changes);
                     sealing = tx.sealing;
                     if committed.is_ok() {
+                        self.counting.note(batch.len());
                         self.heard.publish(sealing.take_last_events());
                         kept = match tx.connection {
                             Connection::Postgres(writer) => Some(writer.client),
@@ -328,7 +330,6 @@ impl Life {
             };
             self.pulse.committed(&committed);
             metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
-            self.counting.note(batch.len());
             let told = super::told(&committed, batch.len());
             self.bell.tell(move || super::answer_all(batch, &told));
         }

@@ -1069,7 +1069,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         assert_eq!(store.save_run(saved).await, Ok(false));
     }
     store.give_back(lease).await.unwrap();
-    assert_eq!(store.wake_runs(org, &[theirs.pending.id.clone()]).await, Ok(false));
+    assert_eq!(store.wake_runs(org, std::slice::from_ref(&theirs.pending.id)).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
     let found = store.find_document(&theirs.tenant.org, &theirs.tenant.space, &theirs.document).await.unwrap().unwrap();
     let taken = documents::state("taken", "text of theirs", &[]);

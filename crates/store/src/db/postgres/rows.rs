@@ -50,7 +50,7 @@ struct Insert<'s> {
 impl<'s> Insert<'s> {
     /// `None` unless its values are its `params`, in their order.
     fn read(sql: &'s str, params: usize) -> Option<Self> {
-        let table = sql.strip_prefix("INSERT INTO ")?.split(' ').next()?;
+        let table = sql.split_whitespace().nth(2).filter(|_| sql.starts_with("INSERT "))?;
         let (before, values) = sql.split_once(" VALUES (")?;
         let (values, after) = values.split_once(')')?;
         let is_plain = values == places(0, params) && (after.is_empty() || after.ends_with("DO NOTHING"));
@@ -88,7 +88,11 @@ mod tests {
         let mut statements: Vec<Statement> = (0..21_i64).map(|seq| (EVENT, vals!["org", seq].into())).collect();
         statements.insert(1, (STEP, vals!["org", 1_i64].into()));
         let gathered = gather(&statements);
-        assert_eq!(gathered.iter().map(|(_, params)| params.len()).collect::<Vec<_>>(), [32, 8, 2, 2], "16 rows, 4, 1, and the other table");
+        assert_eq!(
+            gathered.iter().map(|(_, params)| params.len()).collect::<Vec<_>>(),
+            [32, 8, 2, 2],
+            "16 rows, 4, 1, and the other table"
+        );
         assert!(gathered[0].0.starts_with("INSERT INTO events (org_id, seq) VALUES ($1, $2), ($3, $4), "), "{}", gathered[0].0);
         assert_eq!(gathered[1].0, "INSERT INTO events (org_id, seq) VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8)");
         let seqs: Vec<Val> = gathered[..3].iter().flat_map(|(_, params)| params.iter().skip(1).step_by(2).cloned()).collect();
@@ -98,7 +102,8 @@ mod tests {
     #[test]
     fn what_follows_the_values_is_kept() {
         let step = || (STEP, vals!["org", 1_i64].into());
-        let four = "INSERT INTO run_steps (org_id, step) VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8) ON CONFLICT (org_id, step) DO NOTHING";
+        let four =
+            "INSERT INTO run_steps (org_id, step) VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8) ON CONFLICT (org_id, step) DO NOTHING";
         assert_eq!(texts(&[step(), step(), step(), step()]), [(four.to_owned(), 8)]);
     }
 

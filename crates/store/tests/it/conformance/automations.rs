@@ -586,7 +586,7 @@ async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: K
     let before = store.newest_event(&tenant.org).await.unwrap();
     assert_eq!(store.wake_forgotten_runs().await, Ok(1));
     assert_eq!(told(store, &tenant, before, "automation.mended").await, ["run_woken"]);
-    assert_eq!(store.wake_runs(&tenant.org, &[pending.id.clone()]).await, Ok(false), "it is awake");
+    assert_eq!(store.wake_runs(&tenant.org, std::slice::from_ref(&pending.id)).await, Ok(false), "it is awake");
     assert_eq!(claimed(store).await.len(), 1);
 }
 

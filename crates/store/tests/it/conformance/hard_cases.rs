@@ -370,7 +370,11 @@ async fn approval_wait_holds_nothing(kind: Kind) {
     assert_eq!(store.free_lost_runs().await, Ok(0), "none of them is leased");
     assert_eq!(store.count_due_runs(10).await, Ok(0));
     assert_eq!(store.keep_leases(vec![lease]).await, Ok(vec![]));
-    assert_eq!(store.wake_runs(&tenant.org, &[pending.id.clone()]).await, Ok(true), "the answer wakes the one that waits for it");
+    assert_eq!(
+        store.wake_runs(&tenant.org, std::slice::from_ref(&pending.id)).await,
+        Ok(true),
+        "the answer wakes the one that waits for it"
+    );
     assert_eq!(claimed(store).await.len(), 1);
 }
 
