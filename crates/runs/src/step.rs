@@ -137,7 +137,7 @@ impl Walk {
             id: self.run.id.to_string(),
             started_at: self.run.started_at.unwrap_or(self.run.created_at),
             automation_id: self.run.automation.to_string(),
-            automation_name: self.automation.name.clone(),
+            automation_name: self.program.definition.name.clone(),
             automation_version: u64::from(self.run.version),
             trigger_type: self.run.trigger_type.to_string(),
             trigger_id: self.run.trigger.clone(),
@@ -174,7 +174,7 @@ impl Walk {
         }
         let mut call = Call::new(params);
         call.provenance = step.params.provenance(&|member| self.label_of(member));
-        call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.automation.name));
+        call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.program.definition.name));
         // What the pipeline tries again itself, such as a call that a person approved, are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
         let asked_ms = step.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000));

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::step::{Stepped, Waits};
 use automation::definition::Concurrency;
-use countersign_core::automation::{Automation, AutomationStatus};
+use countersign_core::automation::AutomationStatus;
 use countersign_core::invocation::Failure;
 use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
@@ -70,7 +70,6 @@ pub(crate) struct Walk {
     pub(crate) engine: Engine,
     pub(crate) run: Run,
     pub(crate) program: Arc<Program>,
-    pub(crate) automation: Automation,
     pub(crate) principal: Principal,
     /// What later steps read of earlier ones.
     pub(crate) outputs: Map<String, Value>,
@@ -117,8 +116,6 @@ impl Engine {
         let Some(mut run) = self.ledger().find_run(&lease.org, &lease.run).await? else {
             return Ok(None);
         };
-        let found = self.ledger().find_automation(&lease.org, &run.automation).await?;
-        let automation = found.ok_or_else(|| Error::UnknownAutomation { automation: run.automation.clone() })?;
         let principal = self.acting(&run).await?;
         let program = self.program(&lease.org, run.definition).await;
         let has_steps = run.phase != Phase::Plan || run.step > 0;
@@ -127,7 +124,7 @@ impl Engine {
         let (principal, program) = match (principal, program) {
             (Some(principal), Ok(program)) => (principal, program),
             (None, _) => {
-                let (code, why) = nobody(&automation);
+                let (code, why) = self.nobody(&run).await?;
                 self.leave_call(&run).await;
                 self.end_at_once(lease, run, code, why).await?;
                 return Ok(None);
@@ -143,7 +140,6 @@ impl Engine {
             worked_before_ms: run.worked_ms,
             run,
             program,
-            automation,
             principal,
             outputs: Map::new(),
             lease,
@@ -171,6 +167,13 @@ impl Engine {
     async fn acting(&self, run: &Run) -> Result<Option<Principal>, Error> {
         let acts_as = PrincipalId::Automation(run.automation.clone());
         Ok(self.ledger().find_principal_in(&run.org, &acts_as, &run.session).await?)
+    }
+
+    /// Why there is nobody to act for a run.
+    async fn nobody(&self, run: &Run) -> Result<Nobody, Error> {
+        let saved = self.ledger().find_automation(&run.org, &run.automation).await?;
+        let is_archived = saved.is_some_and(|saved| saved.status == AutomationStatus::Archived);
+        Ok(if is_archived { ARCHIVED } else { INACTIVE })
     }
 
     /// Takes back the question that the run waits for: nobody acts for it any more.
@@ -229,8 +232,7 @@ impl Walk {
             match self.engine.acting(&self.run).await? {
                 Some(principal) => self.principal = principal,
                 None => {
-                    let saved = self.engine.ledger().find_automation(&self.run.org, &self.run.automation).await?;
-                    let (code, why) = nobody(saved.as_ref().unwrap_or(&self.automation));
+                    let (code, why) = self.engine.nobody(&self.run).await?;
                     // What follows a failure would act for them too: it is not begun.
                     self.fail(&step.definition.step_id, Failure { code: code.to_owned(), message: why.to_owned() });
                     return self.end().await;
@@ -460,11 +462,6 @@ impl Walk {
         let until = Timestamp::from_micros(self.engine.now().as_micros().saturating_add(after_micros));
         Waits { waiting_for, invocation: None, until: Some(until), attempts: self.run.attempts }
     }
-}
-
-/// Why there is nobody to act for the runs of this automation.
-fn nobody(automation: &Automation) -> Nobody {
-    if automation.status == AutomationStatus::Archived { ARCHIVED } else { INACTIVE }
 }
 
 /// Reading an artifact fails by the store or by where its bytes are.
