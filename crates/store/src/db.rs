@@ -18,6 +18,7 @@ use countersign_core::invocation::ReceiptRef;
 use countersign_core::{Clock, Future, OrgId, ServerId, Timestamp};
 pub(crate) use lease::Lease;
 use news::News;
+pub(crate) use remembered::{About, ReadSessions};
 use remembered::{Change, Remembered};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -213,16 +214,16 @@ impl Db {
         params: &[Val],
         parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
     ) -> Result<Arc<T>, Error> {
-        self.read_remembered_of(sql, params, parse, |_| Some(org.clone())).await
+        self.read_remembered_of(sql, params, parse, |_| About::of(org)).await
     }
 
-    /// Like `read_remembered`, for a query whose org is known only from its answer.
+    /// Like `read_remembered`, where the answer says what it is about.
     pub(crate) async fn read_remembered_of<T: Send + Sync + 'static>(
         &self,
         sql: &'static str,
         params: &[Val],
         parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
-        org_of: impl FnOnce(&T) -> Option<OrgId> + Send,
+        about: impl FnOnce(&T) -> About + Send,
     ) -> Result<Arc<T>, Error> {
         let remembered = self.remembered();
         if let Some(answer) = remembered.recall(sql, params) {
@@ -230,7 +231,7 @@ impl Db {
         }
         let asked_at = remembered.asked_at();
         let answer = Arc::new(parse(self.read(sql, params).await?)?);
-        remembered.keep(asked_at, sql, params, org_of(&answer).as_ref(), &answer);
+        remembered.keep(asked_at, sql, params, &about(&answer), &answer);
         Ok(answer)
     }
 
@@ -250,7 +251,7 @@ impl Db {
         let rows = self.read(sql, &params).await?;
         let version = count(rows)?;
         remembered.note_version(org, version);
-        remembered.keep(asked_at, sql, &params, Some(org), &Arc::new(version));
+        remembered.keep(asked_at, sql, &params, &About::of(org), &Arc::new(version));
         Ok(version)
     }
 

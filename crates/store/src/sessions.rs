@@ -1,6 +1,6 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
-use crate::db::{Columns, Row, Val, all, only, to_json, vals};
+use crate::db::{About, Columns, ReadSessions, Row, Val, all, only, to_json, vals};
 use crate::orgs::not_among;
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token, keep_wishes};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -42,7 +42,8 @@ impl Sessions for Store {
         Box::pin(async move {
             let sql = concat!(select_session!(), " AND id = $2");
             let params = vals![org.as_str(), session.as_str()];
-            let session = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_session)).await?;
+            let about = |_: &_| About { org: Some(org.clone()), sessions: ReadSessions::Only(Some(session.clone())) };
+            let session = self.db.read_remembered_of(sql, &params, |rows| only(rows, read_session), about).await?;
             let Some(mut session) = Option::clone(&session) else {
                 return Ok(None);
             };

@@ -6,10 +6,12 @@
 //! change is done. A statement that it cannot parse counts as a change of everything.
 
 use super::Val;
-use countersign_core::OrgId;
+use countersign_core::{OrgId, SessionId};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// The most answers kept at once. Beyond that all are dropped, and read again when they are needed.
@@ -37,6 +39,38 @@ const TABLES: [&str; 18] = [
     "users",
 ];
 
+/// The one of them whose rows are told apart. Each run of an automation begins and ends a session: the answers about all others stay.
+const SESSIONS: &str = "sessions";
+
+/// So many groups of sessions are told apart in each org.
+const GROUPS: usize = 64;
+
+fn group_of(session: &SessionId) -> usize {
+    let mut hasher = DefaultHasher::new();
+    session.as_str().hash(&mut hasher);
+    (hasher.finish() % GROUPS as u64) as usize
+}
+
+/// What an answer is about.
+pub(crate) struct About {
+    /// An answer without an org is forgotten when any org changes.
+    pub(crate) org: Option<OrgId>,
+    pub(crate) sessions: ReadSessions,
+}
+
+impl About {
+    pub(super) fn of(org: &OrgId) -> Self {
+        Self { org: Some(org.clone()), sessions: ReadSessions::Any }
+    }
+}
+
+/// Which sessions an answer was read from, if its query names their table.
+pub(crate) enum ReadSessions {
+    Any,
+    /// One or none. Its id is in the parameters of the query, or in a row of another remembered table.
+    Only(Option<SessionId>),
+}
+
 /// One change to the tables above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -44,22 +78,31 @@ pub(crate) struct Change {
     org: Option<OrgId>,
     /// `None`: every table.
     table: Option<&'static str>,
+    /// The only session that it changes, in the table of sessions.
+    session: Option<SessionId>,
 }
 
 impl Change {
-    const ANYTHING: Self = Self { org: None, table: None };
+    const ANYTHING: Self = Self { org: None, table: None, session: None };
 
     /// The text by which one server tells the others. It holds no character that needs quoting.
     pub(super) fn to_notice(&self) -> String {
-        format!("{} {}", self.org.as_ref().map_or("*", OrgId::as_str), self.table.unwrap_or("*"))
+        let mut notice = format!("{} {}", self.org.as_ref().map_or("*", OrgId::as_str), self.table.unwrap_or("*"));
+        if let Some(session) = &self.session {
+            notice.push(' ');
+            notice.push_str(session.as_str());
+        }
+        notice
     }
 
     /// A notice that does not parse counts as a change of everything.
     pub(super) fn from_notice(notice: &str) -> Self {
-        let (org, table) = notice.split_once(' ').unwrap_or_default();
-        match (OrgId::parse(org), known(table)) {
-            (Ok(org), Some(table)) => Self { org: Some(org), table: Some(table) },
-            (Err(_), Some(table)) => Self { org: None, table: Some(table) },
+        let mut words = notice.split(' ');
+        let (org, table) = (words.next().unwrap_or_default(), words.next().and_then(known));
+        let session = words.next().and_then(|session| SessionId::parse(session).ok());
+        match (OrgId::parse(org), table) {
+            (Ok(org), Some(table)) => Self { org: Some(org), table: Some(table), session },
+            (Err(_), Some(table)) => Self { org: None, table: Some(table), session: None },
             (_, None) => Self::ANYTHING,
         }
     }
@@ -84,7 +127,8 @@ pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val])
         (Some("UPDATE"), table) => table,
         // A `WITH` may hold several statements. Every remembered table it names counts as changed, in every org.
         (Some("WITH"), _) => {
-            return words_of(statement).filter_map(known).for_each(|table| note(Change { org: None, table: Some(table) }));
+            let tables = words_of(statement).filter_map(known);
+            return tables.for_each(|table| note(Change { org: None, table: Some(table), session: None }));
         }
         _ => None,
     };
@@ -92,7 +136,8 @@ pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val])
         None => note(Change::ANYTHING),
         Some(table) => {
             if let Some(table) = known(table) {
-                note(Change { org: org_of(statement, params), table: Some(table) });
+                let session = (table == SESSIONS).then(|| session_of(statement, params)).flatten();
+                note(Change { org: org_of(statement, params), table: Some(table), session });
             }
         }
     }
@@ -113,6 +158,29 @@ fn org_of(statement: &str, params: &[Val]) -> Option<OrgId> {
         }
     };
     org_in(params.get(place.checked_sub(1)?)?)
+}
+
+/// The one session that a statement changes, if the statement names it in one of our two usual forms.
+fn session_of(statement: &str, params: &[Val]) -> Option<SessionId> {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let place = match statement.split_once("WHERE ") {
+        Some((_, condition)) => {
+            let rest = condition.strip_prefix("org_id = $")?.trim_start_matches(is_digit).strip_prefix(" AND id = $")?;
+            let others = rest.trim_start_matches(is_digit);
+            let place = rest.strip_suffix(others)?;
+            (!words_of(others).any(|word| word == "OR")).then(|| place.parse().ok())??
+        }
+        None => {
+            let (columns, values) = statement.split_once("VALUES ")?;
+            let is_second = columns.split_once('(')?.1.starts_with("org_id, id,") && values.starts_with("($1, $2,");
+            let is_one = values.matches('(').count() == 1;
+            (is_second && is_one).then_some(2_usize)?
+        }
+    };
+    match params.get(place.checked_sub(1)?)? {
+        Val::Text(text) => SessionId::parse(text).ok(),
+        Val::Null | Val::Int(_) | Val::Bytes(_) => None,
+    }
 }
 
 fn org_in(value: &Val) -> Option<OrgId> {
@@ -149,7 +217,7 @@ struct State {
     clock: u64,
     /// When each table was last changed, by `clock`, with one row per org. Row 0 records the changes of every org; an answer that belongs
     /// to no known org is checked against it.
-    changed: Vec<[u64; TABLES.len()]>,
+    changed: Vec<Changed>,
     /// The index of each org's row in `changed`.
     orgs: HashMap<OrgId, usize>,
     /// Keyed by statement, then by its parameters.
@@ -158,6 +226,13 @@ struct State {
     trust: Trust,
     /// The version of each org's rules as last read.
     versions: HashMap<OrgId, i64>,
+}
+
+#[derive(Clone)]
+struct Changed {
+    tables: [u64; TABLES.len()],
+    /// The same of each group of sessions.
+    sessions: Box<[u64; GROUPS]>,
 }
 
 /// One statement and its answers.
@@ -174,6 +249,8 @@ struct Answer {
     asked_at: u64,
     /// The index of its org's row in `changed`.
     org: usize,
+    /// The group of the one session that it was read from. `Some(None)`: it was read from none.
+    session: Option<Option<usize>>,
 }
 
 /// The address and length of the statement's text in the program, which are quicker to compare than the text.
@@ -194,7 +271,7 @@ impl Remembered {
     pub(super) fn new(trust: Trust) -> Self {
         Self(Mutex::new(State {
             clock: 0,
-            changed: vec![[0; TABLES.len()]],
+            changed: vec![Changed { tables: [0; TABLES.len()], sessions: Box::new([0; GROUPS]) }],
             orgs: HashMap::new(),
             answers: HashMap::new(),
             count: 0,
@@ -213,19 +290,18 @@ impl Remembered {
         let asked = state.answers.get(&id_of(sql))?;
         let answer = asked.by_params.get(params)?;
         let changed = state.changed.get(answer.org)?;
-        let is_current = |(table, at): (usize, &u64)| asked.tables & 1 << table == 0 || *at <= answer.asked_at;
-        changed.iter().enumerate().all(is_current).then(|| Arc::clone(&answer.value).downcast().ok())?
+        let is_current = |(table, at): (usize, &u64)| {
+            let at = match answer.session {
+                Some(group) if TABLES[table] == SESSIONS => group.map_or(0, |group| changed.sessions[group]),
+                _ => *at,
+            };
+            asked.tables & 1 << table == 0 || at <= answer.asked_at
+        };
+        changed.tables.iter().enumerate().all(is_current).then(|| Arc::clone(&answer.value).downcast().ok())?
     }
 
-    /// Keeps the answer to a query about this org. An answer without an org is forgotten when any org changes.
-    pub(super) fn keep<T: Send + Sync + 'static>(
-        &self,
-        asked_at: u64,
-        sql: &'static str,
-        params: &[Val],
-        org: Option<&OrgId>,
-        answer: &Arc<T>,
-    ) {
+    /// Keeps the answer to a query.
+    pub(super) fn keep<T: Send + Sync + 'static>(&self, asked_at: u64, sql: &'static str, params: &[Val], about: &About, answer: &Arc<T>) {
         let tables = tables_of(sql);
         debug_assert!(tables.is_some(), "changes of a table that this remembered query reads are not noticed: {sql}");
         let mut state = self.0.lock();
@@ -236,10 +312,14 @@ impl Remembered {
             state.answers.clear();
             state.count = 0;
         }
-        let org = org.map_or(0, |org| state.place_of(org));
+        let org = about.org.as_ref().map_or(0, |org| state.place_of(org));
+        let session = match &about.sessions {
+            ReadSessions::Any => None,
+            ReadSessions::Only(session) => Some(session.as_ref().map(group_of)),
+        };
         let asked = state.answers.entry(id_of(sql)).or_insert_with(|| Asked { tables, by_params: HashMap::new() });
         let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(answer);
-        if asked.by_params.insert(params.to_vec(), Answer { value, asked_at, org }).is_none() {
+        if asked.by_params.insert(params.to_vec(), Answer { value, asked_at, org, session }).is_none() {
             state.count += 1;
         }
     }
@@ -249,7 +329,7 @@ impl Remembered {
     pub(super) fn note_version(&self, org: &OrgId, version: i64) {
         let mut state = self.0.lock();
         if state.versions.insert(org.clone(), version) != Some(version) {
-            state.forget(&Change { org: Some(org.clone()), table: None });
+            state.forget(&Change { org: Some(org.clone()), ..Change::ANYTHING });
         }
     }
 
@@ -274,7 +354,7 @@ impl State {
             return *place;
         }
         // A change of every org also concerned this one, so the new row starts as a copy of row 0.
-        self.changed.push(self.changed[0]);
+        self.changed.push(self.changed[0].clone());
         self.orgs.insert(org.clone(), self.changed.len() - 1);
         self.changed.len() - 1
     }
@@ -285,9 +365,15 @@ impl State {
         let place = change.org.as_ref().map(|org| self.place_of(org));
         for (at, changed) in self.changed.iter_mut().enumerate() {
             if at == 0 || place.is_none_or(|place| place == at) {
-                for (table, changed) in TABLES.iter().zip(changed) {
+                for (table, at) in TABLES.iter().zip(&mut changed.tables) {
                     if change.table.is_none_or(|only| only == *table) {
-                        *changed = now;
+                        *at = now;
+                    }
+                }
+                if change.table.is_none_or(|only| only == SESSIONS) {
+                    match change.session.as_ref().map(group_of) {
+                        Some(group) => changed.sessions[group] = now,
+                        None => changed.sessions.fill(now),
                     }
                 }
             }

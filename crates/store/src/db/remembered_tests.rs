@@ -11,11 +11,12 @@ fn org(number: u8) -> OrgId {
 }
 
 fn change(org: Option<OrgId>, table: &'static str) -> Change {
-    Change { org, table: Some(table) }
+    Change { org, table: Some(table), session: None }
 }
 
 fn asked(remembered: &Remembered, sql: &'static str, org: Option<&OrgId>) {
-    remembered.keep(remembered.asked_at(), sql, &[Val::from(org.map(OrgId::as_str))], org, &Arc::new("ada".to_owned()));
+    let about = About { org: org.cloned(), sessions: ReadSessions::Any };
+    remembered.keep(remembered.asked_at(), sql, &[Val::from(org.map(OrgId::as_str))], &about, &Arc::new("ada".to_owned()));
 }
 
 fn is_kept(remembered: &Remembered, sql: &'static str, org: Option<&OrgId>) -> bool {
@@ -45,12 +46,12 @@ fn an_answer_read_before_a_change_is_not_used_after_it() {
     let remembered = Remembered::new(Trust::Informed);
     let asked_at = remembered.asked_at();
     remembered.forget(&[change(Some(org(1)), "users")]);
-    remembered.keep(asked_at, USERS, &[Val::from(org(1).as_str())], Some(&org(1)), &Arc::new("ada".to_owned()));
+    remembered.keep(asked_at, USERS, &[Val::from(org(1).as_str())], &About::of(&org(1)), &Arc::new("ada".to_owned()));
     assert!(!is_kept(&remembered, USERS, Some(&org(1))));
     // The same holds for an org that was not known before the change.
     let asked_at = remembered.asked_at();
     remembered.forget(&[change(None, "users")]);
-    remembered.keep(asked_at, USERS, &[Val::from(org(2).as_str())], Some(&org(2)), &Arc::new("ada".to_owned()));
+    remembered.keep(asked_at, USERS, &[Val::from(org(2).as_str())], &About::of(&org(2)), &Arc::new("ada".to_owned()));
     assert!(!is_kept(&remembered, USERS, Some(&org(2))));
 }
 
@@ -77,6 +78,80 @@ fn who_would_not_hear_of_a_change_remembers_nothing() {
     assert!(is_kept(&remembered, USERS, Some(&org(1))));
     remembered.trust(Trust::Uninformed);
     assert!(!is_kept(&remembered, USERS, Some(&org(1))));
+}
+
+const SESSION: &str = "SELECT title FROM sessions WHERE org_id = $1 AND id = $2";
+const TITLES: &str = "SELECT title FROM sessions WHERE org_id = $1";
+
+#[test]
+fn an_answer_about_one_session_outlives_the_changes_of_others() {
+    let remembered = Remembered::new(Trust::Informed);
+    let org = org(1);
+    let (session, other) = two_sessions();
+    let of_session = |session| Change { session, ..change(Some(org.clone()), "sessions") };
+    let only = |session| About { org: Some(org.clone()), sessions: ReadSessions::Only(session) };
+    let params = [Val::from(org.as_str()), Val::from(session.as_str())];
+    let [agent, person] = [Val::from("an agent"), Val::from("a person")].map(|token| [token]);
+    let ask = || {
+        let answer = Arc::new("ada".to_owned());
+        remembered.keep(remembered.asked_at(), SESSION, &params, &only(Some(session.clone())), &answer);
+        remembered.keep(remembered.asked_at(), SESSION, &agent, &only(Some(session.clone())), &answer);
+        remembered.keep(remembered.asked_at(), SESSION, &person, &only(None), &answer);
+        remembered.keep(remembered.asked_at(), TITLES, &params, &About::of(&org), &answer);
+    };
+    let is_kept = |sql: &'static str, params: &[Val]| remembered.recall::<String>(sql, params).is_some();
+    let kept = || (is_kept(SESSION, &params), is_kept(SESSION, &agent), is_kept(SESSION, &person), is_kept(TITLES, &params));
+    ask();
+    assert_eq!(kept(), (true, true, true, true));
+    remembered.forget(&[of_session(Some(other))]);
+    assert_eq!(kept(), (true, true, true, false));
+    ask();
+    remembered.forget(&[of_session(Some(session.clone()))]);
+    assert_eq!(kept(), (false, false, true, false), "a person's token names no session");
+    for all in [of_session(None), change(None, "sessions"), Change { org: Some(org.clone()), ..Change::ANYTHING }, Change::ANYTHING] {
+        ask();
+        remembered.forget(&[all]);
+        assert_eq!(kept(), (false, false, true, false));
+    }
+}
+
+/// Two whose changes are told apart.
+fn two_sessions() -> (SessionId, SessionId) {
+    let session = |number: u8| SessionId::new(Timestamp::from_micros(1), [number; 10]);
+    let first = session(0);
+    let other = (1..).map(session).find(|other| group_of(other) != group_of(&first)).unwrap();
+    (first, other)
+}
+
+#[test]
+fn a_statement_that_changes_one_session_says_which() {
+    let (id, (session, _)) = (org(1), two_sessions());
+    let params = [Val::from(id.as_str()), Val::from(session.as_str()), Val::from(1_i64)];
+    let sessions = |session: Option<&SessionId>| vec![Change { session: session.cloned(), ..change(Some(id.clone()), "sessions") }];
+    for one in [
+        "INSERT INTO sessions (org_id, id, title) VALUES ($1, $2, $3)",
+        "INSERT INTO sessions (org_id, id, title)\n VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND id = $2 AND ended_at IS NULL",
+        "DELETE FROM sessions WHERE org_id = $1 AND id = $2",
+    ] {
+        assert_eq!(changes(one, &params), sessions(Some(&session)), "{one}");
+    }
+    for several in [
+        "INSERT INTO sessions (org_id, id, title) VALUES ($1, $2, $3), ($1, $3, $2)",
+        "INSERT INTO sessions (org_id, title, id) VALUES ($1, $3, $2)",
+        "INSERT INTO sessions (org_id, id, title) SELECT $1, $2, $3",
+        "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND id = $2 OR title = $3",
+        "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND title = $3 AND id = $2",
+        "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND id IN ($2)",
+        "UPDATE sessions SET ended_at = $3 WHERE org_id = $1",
+        "DELETE FROM sessions WHERE org_id = $1 AND id = $3",
+        "DELETE FROM sessions WHERE org_id = $1 AND id = $22",
+    ] {
+        let told = changes(several, &params);
+        assert!(told.iter().all(|change| change.session.is_none()) && told.len() == 1, "{several}: {told:?}");
+    }
+    let other = "UPDATE users SET disabled_at = $3 WHERE org_id = $1 AND id = $2";
+    assert_eq!(changes(other, &params), [change(Some(id.clone()), "users")], "only sessions are told apart");
 }
 
 fn changes(sql: &str, params: &[Val]) -> Vec<Change> {
@@ -119,7 +194,8 @@ fn every_way_to_change_a_remembered_table_is_seen_with_its_org() {
 
 #[test]
 fn a_change_is_told_to_other_servers_as_it_is() {
-    for change in [change(Some(org(1)), "modes"), change(None, "tokens"), Change::ANYTHING] {
+    let one = Change { session: Some(two_sessions().0), ..change(Some(org(1)), "sessions") };
+    for change in [change(Some(org(1)), "modes"), change(None, "tokens"), one, Change::ANYTHING] {
         assert_eq!(Change::from_notice(&change.to_notice()), change);
     }
     // Notices sent by hand, or by another version.

@@ -2,11 +2,11 @@
 
 use super::protected::{Protected, protected_columns};
 use super::{Lost, TokenKind, from_tokens};
-use crate::db::{Columns, Row, only, vals};
+use crate::db::{About, Columns, ReadSessions, Row, only, vals};
 use crate::keys::Keychain;
 use crate::{Error, Store};
 use countersign_core::principal::{Device, Role};
-use countersign_core::{OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
+use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -66,7 +66,10 @@ impl Store {
                 ),
                 &vals![hash.to_vec()],
                 |rows| only(rows, |row| read_bearer(keychain, row)),
-                |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.org.clone()),
+                |bearer| About {
+                    org: bearer.as_ref().map(|bearer: &Bearer| bearer.org.clone()),
+                    sessions: ReadSessions::Only(bearer.as_ref().and_then(Bearer::session)),
+                },
             )
             .await?;
         // SECURITY: the index found the row by its hash. This comparison takes the same time wherever a difference lies.
@@ -76,6 +79,14 @@ impl Store {
 }
 
 impl Bearer {
+    /// The session of an agent's token. The row of the token names it.
+    fn session(&self) -> Option<SessionId> {
+        match &self.is {
+            Is::Principal(principal) => principal.session.clone(),
+            Is::Invited(..) => None,
+        }
+    }
+
     pub(super) fn refused(&self, now: Timestamp) -> Option<Refused> {
         if self.is_org_disabled {
             return Some(Refused::OrgDisabled);
