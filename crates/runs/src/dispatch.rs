@@ -30,8 +30,7 @@ pub struct Hook {
 /// A request to run an automation by name.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    pub org: OrgId,
-    pub automation: AutomationId,
+    pub automation: Automation,
     pub by: Asker,
     pub inputs: Value,
     pub key: Option<(String, Digest)>,
@@ -101,7 +100,7 @@ impl Engine {
 
     /// Runs an automation because somebody asked for it by name. A paused one runs too.
     pub async fn run_by_hand(&self, asked: Asked) -> Result<Fired, Error> {
-        let saved = self.live(&asked.org, &asked.automation).await?;
+        let saved = live(asked.automation)?;
         let program = self.program(&saved.org, saved.definition).await?;
         let occurrence = Occurrence {
             saved: &saved,
@@ -405,11 +404,15 @@ impl Engine {
 
     async fn live(&self, org: &OrgId, automation: &AutomationId) -> Result<Automation, Error> {
         let unknown = || Error::UnknownAutomation { automation: automation.clone() };
-        let saved = self.ledger().find_automation(org, automation).await?.ok_or_else(unknown)?;
-        match saved.status {
-            AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
-            AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
-        }
+        live(self.ledger().find_automation(org, automation).await?.ok_or_else(unknown)?)
+    }
+}
+
+/// One that still runs, at least when somebody asks for it.
+fn live(saved: Automation) -> Result<Automation, Error> {
+    match saved.status {
+        AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
+        AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
     }
 }
 

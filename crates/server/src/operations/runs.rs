@@ -101,7 +101,7 @@ pub(crate) async fn receipts_of(app: &App, org: &OrgId, steps: &[StepRecord]) ->
 pub(crate) async fn start(app: &App, by: &Principal, text: &str, inputs: Value, key: Option<&str>) -> Result<Answered, Error> {
     let automation = automations::runnable(app, by, text).await?;
     let key = key.map(|key| keyed(key, &inputs)).transpose()?;
-    let asked = Asked { org: by.org.clone(), automation: automation.id, by: asker(by), inputs, key };
+    let asked = Asked { automation, by: asker(by), inputs, key };
     answered(app.engine().run_by_hand(asked).await?, text)
 }
 

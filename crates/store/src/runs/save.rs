@@ -5,21 +5,19 @@ use super::end::{end_in, update_of, update_run};
 use super::leases::park_in;
 use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
-use countersign_core::limits::RUN_LEASE_SECONDS;
 use countersign_core::ports::runs::{Lease, SavedRun, Then};
 use countersign_core::run::{Run, RunStatus, StepRecord, WaitingFor};
 use countersign_core::{InvocationId, OrgId, RunId, Status};
 
-/// Whether the lease is still held; it is kept for longer, or given up as `then` says.
+/// Whether the lease is still held. It is given up if `then` says so; its worker renews it with all its others.
 pub(super) async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Error> {
     let SavedRun { lease, mut run, steps, then } = saved;
     let now = tx.now();
     let is_held = match then {
         Then::GoOn => {
-            let sql = "UPDATE run_leases SET lease_until = $1 WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_owner = $5";
-            let until = now.plus_seconds(RUN_LEASE_SECONDS);
+            let sql = "SELECT run_id FROM run_leases WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_owner = $4";
             let owner = tx.lease().id().to_string();
-            tx.exec(sql, &vals![until, lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await? == 1
+            !tx.query_locked(sql, &vals![lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await?.is_empty()
         }
         Then::Park { due_at } => {
             let due_at = match &run.invocation {
