@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// The most answers kept at once. Beyond that all are dropped, and read again when they are needed.
 const ANSWERS_MAX: usize = 10_000;
 
+/// The most changes of a batch that are told apart. A backup that is restored has more; it counts as a change of everything.
+const CHANGES_MAX: usize = 1_024;
+
 /// The tables that remembered answers are read from.
 const TABLES: [&str; 18] = [
     "automations",
@@ -115,7 +118,10 @@ fn known(table: &str) -> Option<&'static str> {
 /// Adds the changes that this statement makes to the remembered tables.
 pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val]) {
     let mut note = |change: Change| {
-        if !changes.contains(&change) {
+        if changes.len() >= CHANGES_MAX {
+            *changes = vec![Change::ANYTHING];
+        }
+        if !changes.contains(&Change::ANYTHING) && !changes.contains(&change) {
             changes.push(change);
         }
     };
@@ -162,6 +168,10 @@ fn org_of(statement: &str, params: &[Val]) -> Option<OrgId> {
 
 /// The one session that a statement changes, if the statement names it in one of our two usual forms.
 fn session_of(statement: &str, params: &[Val]) -> Option<SessionId> {
+    // The session that it names may be the one it reads.
+    if words_of(statement).any(|word| word == "SELECT") {
+        return None;
+    }
     let is_digit = |letter: char| letter.is_ascii_digit();
     let place = match statement.split_once("WHERE ") {
         Some((_, condition)) => {

@@ -140,6 +140,8 @@ fn a_statement_that_changes_one_session_says_which() {
         "INSERT INTO sessions (org_id, id, title) VALUES ($1, $2, $3), ($1, $3, $2)",
         "INSERT INTO sessions (org_id, title, id) VALUES ($1, $3, $2)",
         "INSERT INTO sessions (org_id, id, title) SELECT $1, $2, $3",
+        "INSERT INTO sessions (org_id, id, title) SELECT org_id, $3, title FROM sessions WHERE org_id = $1 AND id = $2",
+        "UPDATE sessions SET title = (SELECT title FROM sessions WHERE org_id = $1 AND id = $2) WHERE org_id = $1 AND id = $3",
         "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND id = $2 OR title = $3",
         "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND title = $3 AND id = $2",
         "UPDATE sessions SET ended_at = $3 WHERE org_id = $1 AND id IN ($2)",
@@ -150,6 +152,16 @@ fn a_statement_that_changes_one_session_says_which() {
         let told = changes(several, &params);
         assert!(told.iter().all(|change| change.session.is_none()) && told.len() == 1, "{several}: {told:?}");
     }
+    let mut restored = Vec::new();
+    for number in 0..=CHANGES_MAX as i64 + 5 {
+        let session = SessionId::new(Timestamp::from_micros(number * 1_000), [1; 10]);
+        note_changes(
+            &mut restored,
+            "INSERT INTO sessions (org_id, id, title) VALUES ($1, $2, $2)",
+            &[params[0].clone(), Val::from(session.as_str())],
+        );
+    }
+    assert_eq!(restored, [Change::ANYTHING], "so many are not told apart");
     let other = "UPDATE users SET disabled_at = $3 WHERE org_id = $1 AND id = $2";
     assert_eq!(changes(other, &params), [change(Some(id.clone()), "users")], "only sessions are told apart");
 }

@@ -15,9 +15,10 @@ pub(super) async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Resu
     let now = tx.now();
     let is_held = match then {
         Then::GoOn => {
-            let sql = "SELECT run_id FROM run_leases WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_owner = $4";
+            let sql = "SELECT run_id FROM run_leases WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_owner = $4
+                       AND lease_until > $5";
             let owner = tx.lease().id().to_string();
-            !tx.query_locked(sql, &vals![lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await?.is_empty()
+            !tx.query_locked(sql, &vals![lease.org.as_str(), lease.run.as_str(), lease.token, owner, now]).await?.is_empty()
         }
         Then::Park { due_at } => {
             let due_at = match &run.invocation {
