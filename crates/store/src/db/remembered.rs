@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The most answers kept at once. Beyond that all are dropped, and read again when they are needed.
 const ANSWERS_MAX: usize = 10_000;
 
-/// The most changes of a batch that are told apart. A backup that is restored has more; it counts as a change of everything.
+/// A batch with more changes than this, such as a backup that is restored, counts as a change of everything.
 const CHANGES_MAX: usize = 1_024;
 
 /// The tables that remembered answers are read from.
@@ -45,7 +45,7 @@ const TABLES: [&str; 18] = [
 /// The one of them whose rows are told apart. Each run of an automation begins and ends a session: the answers about all others stay.
 const SESSIONS: &str = "sessions";
 
-/// So many groups of sessions are told apart in each org.
+/// The sessions of an org are put into so many groups, and a change of one counts for its group: this takes the same memory however many there are.
 const GROUPS: usize = 64;
 
 fn group_of(session: &SessionId) -> usize {
@@ -300,13 +300,11 @@ impl Remembered {
         let asked = state.answers.get(&id_of(sql))?;
         let answer = asked.by_params.get(params)?;
         let changed = state.changed.get(answer.org)?;
-        let is_current = |(table, at): (usize, &u64)| {
-            let at = match answer.session {
-                Some(group) if TABLES[table] == SESSIONS => group.map_or(0, |group| changed.sessions[group]),
-                _ => *at,
-            };
-            asked.tables & 1 << table == 0 || at <= answer.asked_at
+        let changed_at = |(table, at): (usize, &u64)| match answer.session {
+            Some(group) if TABLES[table] == SESSIONS => group.map_or(0, |group| changed.sessions[group]),
+            _ => *at,
         };
+        let is_current = |(table, at): (usize, &u64)| asked.tables & 1 << table == 0 || changed_at((table, at)) <= answer.asked_at;
         changed.tables.iter().enumerate().all(is_current).then(|| Arc::clone(&answer.value).downcast().ok())?
     }
 

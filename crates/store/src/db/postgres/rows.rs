@@ -2,16 +2,17 @@
 //! so rows of one table are inserted by one statement where that changes nothing.
 
 use super::super::{Statement, Val};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// So many rows at once, as long as there are as many, then so many. There are few numbers, so that few statements have to be prepared.
 const ROWS_AT_ONCE: [usize; 3] = [16, 4, 1];
 
 /// A statement with all its rows.
-pub(super) type Gathered = (String, Vec<Val>);
+pub(super) type Gathered<'s> = (Cow<'s, str>, Cow<'s, [Val]>);
 
 /// The statements that do the same. Rows come first, of those tables that no other statement speaks of; the others keep their order.
-pub(super) fn gather(statements: &[Statement]) -> Vec<Gathered> {
+pub(super) fn gather(statements: &[Statement]) -> Vec<Gathered<'_>> {
     let mut rows: BTreeMap<&str, Vec<&[Val]>> = BTreeMap::new();
     for (sql, params) in statements {
         rows.entry(sql).or_default().push(params);
@@ -28,14 +29,14 @@ pub(super) fn gather(statements: &[Statement]) -> Vec<Gathered> {
             while let Some((some, others)) = rest.split_at_checked(at_once) {
                 let columns = some.first().map_or(0, |row| row.len());
                 if let Some(insert) = Insert::read(sql, columns) {
-                    gathered.push((insert.of_rows(at_once, columns), some.concat()));
+                    gathered.push((Cow::Owned(insert.of_rows(at_once, columns)), Cow::Owned(some.concat())));
                 }
                 rest = others;
             }
         }
     }
     let others = statements.iter().filter(|(sql, _)| !rows.contains_key(sql));
-    gathered.extend(others.map(|(sql, params)| ((*sql).to_owned(), params.clone())));
+    gathered.extend(others.map(|(sql, params)| (Cow::Borrowed(*sql), Cow::Borrowed(params.as_slice()))));
     gathered
 }
 
@@ -80,7 +81,7 @@ mod tests {
     const ENDED: &str = "UPDATE sessions SET ended_at = $1 WHERE org_id = $2";
 
     fn texts(statements: &[Statement]) -> Vec<(String, usize)> {
-        gather(statements).into_iter().map(|(sql, params)| (sql, params.len())).collect()
+        gather(statements).into_iter().map(|(sql, params)| (sql.into_owned(), params.len())).collect()
     }
 
     #[test]

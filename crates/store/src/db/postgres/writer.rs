@@ -72,7 +72,7 @@ impl Writer {
         let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
         sent.push(Box::pin(async { send(client, &opening).await.map(|()| 0) }));
         for (statement, (_, params)) in prepared.iter().zip(&statements) {
-            sent.push(Box::pin(client.execute_raw(statement, params)));
+            sent.push(Box::pin(client.execute_raw(statement, params.iter())));
         }
         sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
         let Ok(answers) = tokio::time::timeout(self.patience.write, in_order(sent)).await else {
