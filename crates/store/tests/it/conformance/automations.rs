@@ -655,6 +655,8 @@ async fn an_automation_acts_as_long_as_its_creator_may(kind: Kind) {
     assert_eq!((principal.owner, principal.role), (Some(tenant.owner.clone()), None));
     store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Archived, Vec::new(), &tenant.owner).await.unwrap();
     assert_eq!(store.find_principal(&tenant.org, &acts_as).await, Ok(None));
+    let resumed = store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Active, Vec::new(), &tenant.owner).await;
+    assert_eq!(resumed.unwrap().unwrap().status, AutomationStatus::Archived, "whoever read it before it was archived cannot bring it back");
 }
 
 async fn a_run_acts_for_whoever_saved_its_version(kind: Kind) {
