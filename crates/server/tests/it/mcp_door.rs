@@ -104,8 +104,12 @@ pub(crate) fn waiting(agent: &Agent, params: Value) -> JoinHandle<Value> {
 
 /// Makes a call and gives up before it is answered.
 pub(crate) async fn left(agent: &Agent, params: Value) {
+    left_after(Duration::from_millis(700), agent, params).await;
+}
+
+pub(crate) async fn left_after(patience: Duration, agent: &Agent, params: Value) {
     let request = posted(&agent.client, "", &asked("tools/call", params, &json!({})));
-    let gave_up = request.timeout(Duration::from_millis(700)).send().await;
+    let gave_up = request.timeout(patience).send().await;
     assert!(gave_up.is_err(), "{gave_up:?}");
 }
 

@@ -2,7 +2,7 @@
 //! whichever server, and whatever broke meanwhile.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres};
-use crate::mcp_door::{ask, asked, last, left, noted, pending, posted, result_text, waiting, writing};
+use crate::mcp_door::{ask, asked, last, left, left_after, noted, pending, posted, result_text, waiting, writing};
 use countersign_core::effect::Reconciled;
 use countersign_core::ports::{Claims, Invocations};
 use countersign_core::source::Output;
@@ -286,7 +286,9 @@ async fn what_had_not_begun_when_its_caller_left_is_made_once(kind: Kind) {
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
     let mut held = server.source.will_hold_prepare();
-    let (leaving, arrived) = (left(&agent, writing("a")), held.arrived());
+    // A caller that waits for nobody is given time to be seen going only if it has waited for a while.
+    let patience = Duration::from_millis(limits::LINE_YOUNG_MS + 200);
+    let (leaving, arrived) = (left_after(patience, &agent, writing("a")), held.arrived());
     tokio::join!(leaving, arrived);
     server.source.will_answer(json!({ "done": true }));
     let again = waiting(&agent, writing("a"));
