@@ -62,12 +62,12 @@ make_folder() {
 }
 
 # Uses memory if there is enough: the suites write, sync and delete so much that a busy disk would dominate their time. Killed processes
-# lose no data there either. ON_DISK=1 is for measurements, because in memory every commit is free.
+# lose no data there either. A run leaves some 700 databases of 10 MB. ON_DISK=1 is for measurements, because in memory every commit is free.
 memory_disk() {
     [ -z "${ON_DISK-}" ] || return 0
     local free
     free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
-    [ "${free:-0}" -lt 8388608 ] || echo /dev/shm
+    [ "${free:-0}" -lt 12582912 ] || echo /dev/shm
 }
 
 # Runs a command as that user, from `/`, because the user may not be allowed into the current folder.
@@ -84,11 +84,11 @@ start_postgres() {
 }
 
 try_postgres() {
-    local vacuum=autovacuum=off
-    [ -z "${ON_DISK-}" ] || vacuum=autovacuum_naptime=5s
+    local vacuum=autovacuum=off log=1GB
+    [ -z "${ON_DISK-}" ] || vacuum=autovacuum_naptime=5s log=8GB
     owner "$POSTGRES_BIN/pg_ctl" start -w -t 60 -s -D "$folder/postgres/data" -l "$folder/postgres/log" -o "-p $port \
         -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=200 -c shared_buffers=64MB \
-        -c wal_level=minimal -c max_wal_senders=0 -c full_page_writes=off -c $vacuum -c checkpoint_timeout=1h -c max_wal_size=8GB" >/dev/null 2>&1
+        -c wal_level=minimal -c max_wal_senders=0 -c full_page_writes=off -c $vacuum -c checkpoint_timeout=1h -c max_wal_size=$log" >/dev/null 2>&1
 }
 
 start_redis() {
