@@ -331,3 +331,62 @@ test('a definition is edited as text, its schedule says when it fires, and sever
   const runs = (await body(server.owner.GET('/api/v1/runs'))).items
   expect(runs.filter(run => run.rerun_of).length).toBeGreaterThan(0)
 })
+
+test('its trigger is disabled and enabled, and the automation paused, resumed and archived for good', async () => {
+  const server = await start()
+  const triggers = [{ trigger_id: 'hourly', type: 'schedule', config: { cron: '0 * * * *', timezone: 'Africa/Kigali' } }]
+  const id = await saved(server, { ...NOTE, triggers })
+  const now = () => body(server.owner.GET('/api/v1/automations/{automation}', { params: { path: { automation: id } } }))
+  const page = await visit(server, { path: `/automations/${id}` })
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click()
+  await press('Disable hourly')
+  await page.getByText('◌ disabled').waitFor()
+  expect((await now()).triggers.map(trigger => trigger.enabled)).toEqual([false])
+  await press('Enable hourly')
+  await page.getByText('◌ disabled').waitFor({ state: 'detached' })
+  expect((await now()).triggers.map(trigger => trigger.enabled)).toEqual([true])
+
+  await press('Pause')
+  await page.getByRole('button', { name: 'Resume', exact: true }).waitFor()
+  expect((await now()).status).toBe('paused')
+  await press('Resume')
+  await page.getByRole('button', { name: 'Pause', exact: true }).waitFor()
+  expect((await now()).status).toBe('active')
+  await press('Archive…')
+  await press('Archive it for good')
+  await page.getByRole('button', { name: 'Run now…' }).waitFor({ state: 'detached' })
+  expect((await now()).status).toBe('archived')
+})
+
+test('what a step read is too long for its run: it is downloaded, then taken into quarantine, and the run is cancelled', async () => {
+  const server = await start()
+  const agent = await server.agent('writes')
+  const { id: held } = await agent.call('files.write_text', { path: 'long.txt', text: 'long '.repeat(20_000) })
+  await body(server.owner.POST('/api/v1/invocations/{invocation}/approve', { params: { path: { invocation: held } }, body: {} }))
+  await agent.ends(held)
+  const look = { step_id: 'look', action: 'files.read_text', config: { path: 'long.txt' }, output_as: 'read' }
+  const tell = { step_id: 'tell', action: 'notify.send', config: { title: 'Read', body: '{{ read.text | length }}' } }
+  const id = await saved(server, { ...NOTE, plan: [look, tell] })
+  const params = { path: { automation: id } }
+  const { run_id: run } = await body(server.owner.POST('/api/v1/automations/{automation}/run', { params, body: {} }))
+  const page = await visit(server, { path: `/runs/${run}` })
+  await steps(page).getByText('waiting').waitFor()
+  const made = page.getByRole('list', { name: 'Artifacts' }).getByRole('listitem')
+  const [download] = await Promise.all([page.waitForEvent('download'), made.getByRole('button', { name: 'Download look.json' }).click()])
+  const bytes = async () => {
+    const answer = await page.request.get(download.url())
+    return [answer.status(), (await answer.text()).includes('long long long')]
+  }
+  expect([download.suggestedFilename(), ...(await bytes())]).toEqual(['look.json', 200, true])
+  await made.getByRole('button', { name: 'Quarantine look.json' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Take it away for good' }).click()
+  await made.getByText(/in quarantine since/).waitFor()
+  expect(await bytes()).toEqual([409, false])
+
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
+  await page.getByText(/^It was cancelled\./).waitFor()
+  await page.getByRole('link', { name: 'Inbox', exact: true }).waitFor()
+  const ended = await body(server.owner.GET('/api/v1/runs/{run}', { params: { path: { run: run ?? '' } } }))
+  expect([ended.status, ended.steps?.map(each => each.status)]).toEqual(['cancelled', ['succeeded']])
+})

@@ -1,5 +1,5 @@
 import './index.css'
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
@@ -7,9 +7,10 @@ import { ApiError } from '@/api/client'
 import { ToastProvider } from '@/components/toasts'
 import { ShelfProvider } from '@/features/inbox/shelf'
 import { EventsProvider } from '@/lib/events'
+import { FreshQueryClient } from '@/lib/query-client'
 import { router } from './router'
 
-const client = new QueryClient({
+const client = new FreshQueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,

@@ -125,7 +125,6 @@ impl Engine {
             (Some(principal), Ok(program)) => (principal, program),
             (None, _) => {
                 let (code, why) = self.nobody(&run).await?;
-                self.leave_call(&run).await;
                 self.end_at_once(lease, run, code, why).await?;
                 return Ok(None);
             }
@@ -149,8 +148,10 @@ impl Engine {
             began: Instant::now(),
             steps: Vec::new(),
         };
+        // Of a run that was cancelled nothing is read any more.
+        let goes_on = walk.run.cancelled_by.is_none() && !walk.signals.is_cancelled();
         for mut step in steps {
-            if let (None, Some(artifact)) = (&step.output, step.artifact.clone()) {
+            if let (true, None, Some(artifact)) = (goes_on && walk.output_name(&step).is_some(), &step.output, step.artifact.clone()) {
                 let Some(output) = self.read_output(&walk.run, &artifact).await? else {
                     let why = format!("the output of step `{}` was an artifact, which is gone", step.step_id);
                     self.end_at_once(walk.lease, walk.run, "step_output_gone", &why).await?;
@@ -176,7 +177,7 @@ impl Engine {
         Ok(if is_archived { ARCHIVED } else { INACTIVE })
     }
 
-    /// Takes back the question that the run waits for: nobody acts for it any more.
+    /// Takes back the question that the run waits for: the run ends without its answer.
     async fn leave_call(&self, run: &Run) {
         let Some(waited_for) = &run.invocation else { return };
         let caller = PrincipalId::Automation(run.automation.clone());
@@ -197,6 +198,7 @@ impl Engine {
     }
 
     async fn end_at_once(&self, lease: Lease, mut run: Run, code: &str, why: &str) -> Result<(), Error> {
+        self.leave_call(&run).await;
         run.status = RunStatus::Failed;
         run.waiting_for = None;
         run.failure = Some(RunFailure { code: code.to_owned(), message: why.to_owned(), step_id: None });
@@ -220,6 +222,7 @@ impl Walk {
                 return self.end().await;
             };
             if self.time_left_ms() == 0 {
+                self.engine.leave_call(&self.run).await;
                 let failure = Failure { code: TIMED_OUT.to_owned(), message: "the run took longer than it may".to_owned() };
                 if !self.fail(&step.definition.step_id, failure) {
                     return self.end().await;
@@ -233,6 +236,7 @@ impl Walk {
                 Some(principal) => self.principal = principal,
                 None => {
                     let (code, why) = self.engine.nobody(&self.run).await?;
+                    self.engine.leave_call(&self.run).await;
                     // What follows a failure would act for them too: it is not begun.
                     self.fail(&step.definition.step_id, Failure { code: code.to_owned(), message: why.to_owned() });
                     return self.end().await;
@@ -331,11 +335,15 @@ impl Walk {
 
     /// Keeps what later steps read.
     fn note(&mut self, step: StepRecord) {
-        let name = self.program.steps(step.phase).get(step.index as usize).and_then(|step| step.definition.output_as.clone());
-        if let (Some(name), Some(output)) = (name, &step.output) {
+        if let (Some(name), Some(output)) = (self.output_name(&step), &step.output) {
             self.outputs.insert(name, output.clone());
         }
         self.steps.push(step);
+    }
+
+    /// The name by which later steps read what this one put out.
+    fn output_name(&self, step: &StepRecord) -> Option<String> {
+        self.program.steps(step.phase).get(step.index as usize)?.definition.output_as.clone()
     }
 
     async fn cancel(mut self) -> Result<(), Error> {

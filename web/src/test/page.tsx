@@ -1,5 +1,5 @@
 // A page of the router, open in a browser of a few lines, on a server of a few lines.
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClientProvider } from '@tanstack/react-query'
 import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/react-router'
 import { render } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
@@ -7,6 +7,7 @@ import { vi } from 'vitest'
 import { ToastProvider } from '@/components/toasts'
 import { ShelfProvider } from '@/features/inbox/shelf'
 import { EventsProvider } from '@/lib/events'
+import { FreshQueryClient } from '@/lib/query-client'
 import { router } from '@/router'
 import { me, serve } from './server'
 
@@ -26,7 +27,7 @@ export function openPage(path: string, answers: Parameters<typeof serve>[0]) {
     'GET /api/v1/packages': none,
     ...answers,
   })
-  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } })
+  const client = new FreshQueryClient({ defaultOptions: { queries: { retry: false } } })
   const own = createRouter({ routeTree: router.routeTree, history: createMemoryHistory({ initialEntries: [path] }) })
   render(
     <QueryClientProvider client={client}>

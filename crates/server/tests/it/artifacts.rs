@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 on_both_engines!(
     what_an_action_makes_is_taken_out_of_its_result_and_kept,
     a_long_output_of_a_step_is_an_artifact_that_later_steps_read,
+    a_run_whose_output_was_taken_away_asks_nobody_any_more,
     what_is_over_is_gone_and_the_sweep_removes_its_bytes,
 );
 
@@ -95,9 +96,8 @@ async fn an_action_that_declares_nothing_keeps_its_result_whole(kind: Kind) {
     assert_eq!(server.home.blobs.keys(), Vec::<String>::new());
 }
 
-async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind) {
-    let server = TestServer::start(kind).await;
-    let _working = server.work();
+/// An automation whose second step asks a person, and whose third reads what the first put out.
+async fn reading(server: &TestServer) -> String {
     server.owner.set_mode("fake.write", "allow").await;
     let definition = json!({
         "schema_version": "1.0",
@@ -110,23 +110,37 @@ async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind
         "execution": { "output_from": "read" },
     });
     let saved = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await.ok();
-    let automation = saved["automation"]["id"].as_str().unwrap();
-    let started = async || {
-        let fired = server.owner.post(&format!("/api/v1/automations/{automation}/run"), json!({})).await.ok();
-        fired["run_id"].as_str().unwrap().to_owned()
-    };
-    let long = json!({ "tag": "read again", "text": "x".repeat(STEP_OUTPUT_KEPT_BYTES_MAX) });
-    server.source.will_answer(long.clone());
-    let run = started().await;
-    // The run is put aside while a person is asked; whoever takes it up again has only what is stored.
+    saved["automation"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Starts a run of it, and returns its id.
+async fn started(server: &TestServer, automation: &str) -> String {
+    let fired = server.owner.post(&format!("/api/v1/automations/{automation}/run"), json!({})).await.ok();
+    fired["run_id"].as_str().unwrap().to_owned()
+}
+
+/// The run, once it is put aside while a person is asked.
+async fn asking(server: &TestServer, run: &str) -> Value {
     let mut waits = Value::Null;
     for _ in 0..300 {
         waits = server.owner.get(&format!("/api/v1/runs/{run}")).await.ok();
         if waits["status"] == "waiting" && waits["invocation_id"].is_string() {
-            break;
+            return waits;
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
+    panic!("nobody was asked: {waits:#}");
+}
+
+async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let automation = reading(&server).await;
+    let long = json!({ "tag": "read again", "text": "x".repeat(STEP_OUTPUT_KEPT_BYTES_MAX) });
+    server.source.will_answer(long.clone());
+    let run = started(&server, &automation).await;
+    // Whoever takes the run up again has only what is stored.
+    let waits = asking(&server, &run).await;
     let step = &waits["steps"][0];
     let artifact = step["artifact_id"].as_str().unwrap_or_else(|| panic!("it is no artifact: {waits:#}"));
     assert_eq!(step["output"], Value::Null);
@@ -139,9 +153,31 @@ async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind
     assert_eq!(server.owner.get(&link(&server.owner, artifact).await).await.body, long);
 
     server.source.will_answer(json!("x".repeat(STEP_OUTPUT_BYTES_MAX)));
-    let run = started().await;
+    let run = started(&server, &automation).await;
     let failed = server.owner.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok();
     assert_eq!(failed["error"]["code"], "step_output_too_large", "{failed:#}");
+}
+
+async fn a_run_whose_output_was_taken_away_asks_nobody_any_more(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let automation = reading(&server).await;
+    for (verb, status, code, call) in
+        [("cancel", "cancelled", Value::Null, "cancelled"), ("approve", "failed", json!("step_output_gone"), "succeeded")]
+    {
+        server.source.will_answer(json!({ "tag": "read", "text": "x".repeat(STEP_OUTPUT_KEPT_BYTES_MAX) }));
+        let run = started(&server, &automation).await;
+        let waits = asking(&server, &run).await;
+        let (artifact, asked) = (waits["steps"][0]["artifact_id"].as_str().unwrap(), waits["invocation_id"].as_str().unwrap());
+        server.owner.post(&format!("/api/v1/artifacts/{artifact}/quarantine"), json!({})).await.ok();
+        match verb {
+            "cancel" => server.owner.post(&format!("/api/v1/runs/{run}/cancel"), json!({})).await.ok(),
+            _ => server.owner.approve(asked).await.ok(),
+        };
+        let ended = server.owner.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok();
+        assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!(status), &code), "{ended:#}");
+        assert_eq!(server.shown(asked).await["status"], call, "{verb}");
+    }
 }
 
 async fn what_is_over_is_gone_and_the_sweep_removes_its_bytes(kind: Kind) {

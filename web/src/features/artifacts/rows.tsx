@@ -33,7 +33,7 @@ export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; st
       <ul aria-label="Artifacts" className="divide-y rounded-md border bg-panel">
         {items.map(artifact => (
           <li key={artifact.id} className="flex flex-wrap items-start gap-x-4 gap-y-1 px-3 py-2">
-            <div className="min-w-0 flex-1 text-xs">
+            <div className="min-w-52 flex-1 text-xs">
               <Link to="/artifacts" search={{ artifact: artifact.id }} className="block truncate text-sm font-medium hover:underline">
                 <Foreign text={artifact.name} />
               </Link>
@@ -48,9 +48,12 @@ export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; st
                 )}
               </p>
               {artifact.quarantined_at && (
-                <p className="flex items-center gap-1 font-medium text-warn">
-                  <ShieldAlert aria-hidden className="size-3.5 shrink-0" /> in quarantine since <When at={artifact.quarantined_at} />
-                  {artifact.quarantined_by && `, by ${line(nameOf(artifact.quarantined_by))}`}: nobody gets its bytes
+                <p className="flex items-start gap-1 font-medium text-warn">
+                  <ShieldAlert aria-hidden className="mt-px size-3.5 shrink-0" />
+                  <span>
+                    in quarantine since <When at={artifact.quarantined_at} />
+                    {artifact.quarantined_by && `, by ${line(nameOf(artifact.quarantined_by))}`}: nobody gets its bytes
+                  </span>
                 </p>
               )}
               <p className="flex flex-wrap items-center gap-x-3 gap-y-1">

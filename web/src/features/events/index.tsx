@@ -1,5 +1,5 @@
 // The events of the org as they happen, and what was given up.
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import type { ApiError } from '@/api/client'
@@ -102,6 +102,7 @@ function Alone({ event, onAll }: { event: string; onAll: () => void }) {
 }
 
 function Tail({ filter }: { filter: EventFilter }) {
+  const client = useQueryClient()
   const read = useInfiniteQuery(eventsQuery(filter))
   const { state } = useLive()
   const [live, setLive] = useState<readonly OrgEvent[]>([])
@@ -109,7 +110,7 @@ function Tail({ filter }: { filter: EventFilter }) {
   const [follows, setFollows] = useState(false)
   useOrgEvents(event => {
     // Some may have been missed: they are read.
-    if (event === 'reset') void read.refetch()
+    if (event === 'reset') void client.invalidateQueries({ queryKey: eventsQuery(filter).queryKey })
     else if (!isRepeated(event) && fits(event, filter)) setWaiting(old => [event, ...old].slice(0, LIVE_MAX))
   })
   const reveal = () => {

@@ -1,5 +1,5 @@
 // The inbox as a person uses it, with a server of a few lines.
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClientProvider } from '@tanstack/react-query'
 import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/react-router'
 import { render, screen, waitFor, within } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
@@ -7,6 +7,7 @@ import { beforeEach, expect, test, vi } from 'vitest'
 import type { Invocation } from '@/api/types'
 import { ToastProvider } from '@/components/toasts'
 import { EventsProvider } from '@/lib/events'
+import { FreshQueryClient } from '@/lib/query-client'
 import { router } from '@/router'
 import { base, me, Refused, serve } from '@/test/server'
 import { ShelfProvider } from './shelf'
@@ -36,7 +37,7 @@ function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
     next: null,
   })
   const server = serve({ 'GET /api/v1/invocations': list, ...each, ...more })
-  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } })
+  const client = new FreshQueryClient({ defaultOptions: { queries: { retry: false } } })
   const own = createRouter({ routeTree: router.routeTree, history: createMemoryHistory({ initialEntries: ['/'] }) })
   render(
     <QueryClientProvider client={client}>

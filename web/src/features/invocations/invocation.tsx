@@ -1,5 +1,5 @@
 // One call on its way through the stages: which verdict each gave, who answered, and where the time went.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
@@ -27,6 +27,7 @@ const route = getRouteApi('/invocations/$invocation')
 
 export function OneInvocation() {
   const { invocation: id } = route.useParams()
+  const client = useQueryClient()
   const read = useQuery(oneQuery(id))
   const entries = useQuery(entriesQuery(id))
   const item = read.data?.invocation
@@ -34,8 +35,8 @@ export function OneInvocation() {
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   useOrgEvents(event => {
     if (event !== 'reset' && event.subject !== id) return
-    void read.refetch()
-    void entries.refetch()
+    void client.invalidateQueries({ queryKey: oneQuery(id).queryKey })
+    void client.invalidateQueries({ queryKey: entriesQuery(id).queryKey })
   })
   if (read.error) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!item) return <Loading />

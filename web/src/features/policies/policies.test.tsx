@@ -1,5 +1,5 @@
 // The pages of the rules as a person uses them, with a server of a few lines.
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClientProvider } from '@tanstack/react-query'
 import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/react-router'
 import { render, screen, waitFor, within } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
@@ -8,6 +8,7 @@ import type { Schemas } from '@/api/types'
 import { ToastProvider } from '@/components/toasts'
 import { ShelfProvider } from '@/features/inbox/shelf'
 import { EventsProvider } from '@/lib/events'
+import { FreshQueryClient } from '@/lib/query-client'
 import { router } from '@/router'
 import { base, me, Refused, serve } from '@/test/server'
 
@@ -68,7 +69,7 @@ function open(path: string, more: Parameters<typeof serve>[0] = {}) {
     'GET /api/v1/invocations': page([]),
     ...more,
   })
-  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } })
+  const client = new FreshQueryClient({ defaultOptions: { queries: { retry: false } } })
   const own = createRouter({ routeTree: router.routeTree, history: createMemoryHistory({ initialEntries: [path] }) })
   render(
     <QueryClientProvider client={client}>

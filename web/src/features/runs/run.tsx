@@ -41,7 +41,7 @@ export function OneRun() {
   const denials = useSentDenials()
   useOrgEvents(event => {
     if (event !== 'reset' && !isAbout(event, id)) return
-    void read.refetch()
+    void client.invalidateQueries({ queryKey: runQuery(id).queryKey })
     void client.invalidateQueries({ queryKey: artifactsQuery({ run: id }).queryKey })
   })
   if (read.error && !run) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
