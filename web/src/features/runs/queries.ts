@@ -31,7 +31,13 @@ export const lastRunsQuery = (automation?: string) =>
     queryFn: async () => (await body(api.GET('/api/v1/runs', { params: { query: { automation, limit: 100 } } }))).items,
   })
 
-export const runQuery = (run: string) => queryOptions({ queryKey: ['run', run], queryFn: () => readRun(run) })
+export const runQuery = (run: string) =>
+  queryOptions({
+    queryKey: ['run', run],
+    queryFn: () => readRun(run),
+    // Only the calls of its steps are told by events.
+    refetchInterval: query => (query.state.data?.status === 'running' ? 3_000 : false),
+  })
 
 export const cancelRun = (run: string) => body(api.POST('/api/v1/runs/{run}/cancel', { params: { path: { run } } }))
 

@@ -21,6 +21,7 @@ import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
+import { useSoon } from '@/lib/soon'
 import { DefinitionOfRun } from './definition'
 import { inputsSchema, isSame } from './inputs'
 import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
@@ -29,6 +30,7 @@ import { StartDialog } from './start'
 import { StepPanel, StepRail } from './steps'
 
 const route = getRouteApi('/runs/$run')
+const SOON_MS = 150
 
 export function OneRun() {
   const { run: id } = route.useParams()
@@ -39,10 +41,13 @@ export function OneRun() {
   const run = read.data
   const definition = useQuery({ ...definitionQuery(run?.automation_id ?? '', run?.version ?? 0), enabled: !!run, retry: false })
   const denials = useSentDenials()
+  // That a step has ended is stored a moment after its call has.
+  const soon = useSoon(
+    () => Promise.all([runQuery(id), artifactsQuery({ run: id })].map(({ queryKey }) => client.invalidateQueries({ queryKey }))),
+    SOON_MS,
+  )
   useOrgEvents(event => {
-    if (event !== 'reset' && !isAbout(event, id)) return
-    void client.invalidateQueries({ queryKey: runQuery(id).queryKey })
-    void client.invalidateQueries({ queryKey: artifactsQuery({ run: id }).queryKey })
+    if (event === 'reset' || isAbout(event, id)) soon()
   })
   if (read.error && !run) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!run) return <Loading />
