@@ -148,10 +148,11 @@ impl Engine {
             began: Instant::now(),
             steps: Vec::new(),
         };
-        // Of a run that was cancelled nothing is read any more.
         let goes_on = walk.run.cancelled_by.is_none() && !walk.signals.is_cancelled();
         for mut step in steps {
-            if let (true, None, Some(artifact)) = (goes_on && walk.output_name(&step).is_some(), &step.output, step.artifact.clone()) {
+            // Only what later steps read is fetched, and nothing for a run that was cancelled.
+            let is_needed = goes_on && step.output.is_none() && walk.output_name(&step).is_some();
+            if let Some(artifact) = step.artifact.clone().filter(|_| is_needed) {
                 let Some(output) = self.read_output(&walk.run, &artifact).await? else {
                     let why = format!("the output of step `{}` was an artifact, which is gone", step.step_id);
                     self.end_at_once(walk.lease, walk.run, "step_output_gone", &why).await?;
@@ -222,7 +223,6 @@ impl Walk {
                 return self.end().await;
             };
             if self.time_left_ms() == 0 {
-                self.engine.leave_call(&self.run).await;
                 let failure = Failure { code: TIMED_OUT.to_owned(), message: "the run took longer than it may".to_owned() };
                 if !self.fail(&step.definition.step_id, failure) {
                     return self.end().await;
@@ -236,7 +236,6 @@ impl Walk {
                 Some(principal) => self.principal = principal,
                 None => {
                     let (code, why) = self.engine.nobody(&self.run).await?;
-                    self.engine.leave_call(&self.run).await;
                     // What follows a failure would act for them too: it is not begun.
                     self.fail(&step.definition.step_id, Failure { code: code.to_owned(), message: why.to_owned() });
                     return self.end().await;

@@ -1,8 +1,8 @@
 // How many requests for a grant wait: told on every page, since they appear in no list of calls.
-import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
-import { useOrgEvents } from './events'
 import { everyPage } from './pages'
+import { useReadAgain } from './refresh'
 
 /** Its name begins as those of the lists of grants: what makes them old makes it old. */
 const requestedQuery = queryOptions({
@@ -18,8 +18,5 @@ export const useRequestedGrants = (): number => useQuery(requestedQuery).data ??
 
 /** Once for all pages: reads the number again when the stream tells of a grant. */
 export function useRequestedGrantsLive(): void {
-  const client = useQueryClient()
-  useOrgEvents(event => {
-    if (event === 'reset' || event.type.startsWith('grant.')) void client.invalidateQueries({ queryKey: requestedQuery.queryKey })
-  })
+  useReadAgain(event => event.type.startsWith('grant.'), [requestedQuery.queryKey])
 }

@@ -1,16 +1,14 @@
 // Messages to people: how many came since this person last looked. The API keeps no such thing, so this browser does, for each person.
-import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Schemas } from '@/api/types'
-import { useOrgEvents } from './events'
 import type { OrgEvent } from './live'
 import { meQuery } from './me'
-import { useSoon } from './soon'
+import { useReadAgain } from './refresh'
 import { inWords } from './waiting'
 
 /** As many are counted, not more. */
 const COUNTED_MAX = 50
-const SOON_MS = 150
 const KEY = 'unread'
 
 const keptAs = (principal: string) => `read ${principal}`
@@ -59,9 +57,5 @@ export const leavesMessage = ({ type, data }: Pick<OrgEvent, 'type' | 'data'>): 
 
 /** Once for all pages: counts again when the stream tells of what leaves a message. */
 export function useUnreadLive(): void {
-  const client = useQueryClient()
-  const soon = useSoon(() => client.invalidateQueries({ queryKey: [KEY] }), SOON_MS)
-  useOrgEvents(event => {
-    if (event === 'reset' || leavesMessage(event)) soon()
-  })
+  useReadAgain(leavesMessage, [[KEY]])
 }

@@ -1,9 +1,9 @@
-// What is known of the server, read again when it has changed.
+// A cache that misses no change.
 import { type InvalidateOptions, type InvalidateQueryFilters, QueryClient } from '@tanstack/react-query'
 
 /**
- * TanStack Query stops a read that is under way when it is to be read again, except the first read of a query: that one is joined. What it
- * brings may have been written before the change, so it is read once more.
+ * To read something again, TanStack Query stops a read that is under way and begins anew. Only the first read of a query is left to end, and
+ * its answer may be older than the change: so it is read once more.
  */
 export class FreshQueryClient extends QueryClient {
   override async invalidateQueries(filters: InvalidateQueryFilters = {}, options: InvalidateOptions = {}): Promise<void> {

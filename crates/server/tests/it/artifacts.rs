@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 on_both_engines!(
     what_an_action_makes_is_taken_out_of_its_result_and_kept,
     a_long_output_of_a_step_is_an_artifact_that_later_steps_read,
-    a_run_whose_output_was_taken_away_asks_nobody_any_more,
+    a_run_whose_output_was_taken_away_can_be_cancelled_and_fails_if_it_is_read,
     what_is_over_is_gone_and_the_sweep_removes_its_bytes,
 );
 
@@ -109,6 +109,19 @@ async fn reading(server: &TestServer) -> String {
         ],
         "execution": { "output_from": "read" },
     });
+    saved(server, definition).await
+}
+
+/// One whose first step gives its output no name.
+async fn not_reading(server: &TestServer) -> String {
+    let plan = json!([
+        { "step_id": "read", "action": "fake.read", "config": {} },
+        { "step_id": "send", "action": "fake.send", "config": { "text": "held" } },
+    ]);
+    saved(server, json!({ "schema_version": "1.0", "name": "Long, unread", "plan": plan })).await
+}
+
+async fn saved(server: &TestServer, definition: Value) -> String {
     let saved = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await.ok();
     saved["automation"]["id"].as_str().unwrap().to_owned()
 }
@@ -158,15 +171,18 @@ async fn a_long_output_of_a_step_is_an_artifact_that_later_steps_read(kind: Kind
     assert_eq!(failed["error"]["code"], "step_output_too_large", "{failed:#}");
 }
 
-async fn a_run_whose_output_was_taken_away_asks_nobody_any_more(kind: Kind) {
+async fn a_run_whose_output_was_taken_away_can_be_cancelled_and_fails_if_it_is_read(kind: Kind) {
     let server = TestServer::start(kind).await;
     let _working = server.work();
     let automation = reading(&server).await;
-    for (verb, status, code, call) in
-        [("cancel", "cancelled", Value::Null, "cancelled"), ("approve", "failed", json!("step_output_gone"), "succeeded")]
-    {
+    let unread = not_reading(&server).await;
+    for (automation, verb, status, code, call) in [
+        (&automation, "cancel", "cancelled", Value::Null, "cancelled"),
+        (&automation, "approve", "failed", json!("step_output_gone"), "succeeded"),
+        (&unread, "approve", "succeeded", Value::Null, "succeeded"),
+    ] {
         server.source.will_answer(json!({ "tag": "read", "text": "x".repeat(STEP_OUTPUT_KEPT_BYTES_MAX) }));
-        let run = started(&server, &automation).await;
+        let run = started(&server, automation).await;
         let waits = asking(&server, &run).await;
         let (artifact, asked) = (waits["steps"][0]["artifact_id"].as_str().unwrap(), waits["invocation_id"].as_str().unwrap());
         server.owner.post(&format!("/api/v1/artifacts/{artifact}/quarantine"), json!({})).await.ok();

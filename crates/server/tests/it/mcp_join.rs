@@ -286,7 +286,7 @@ async fn what_had_not_begun_when_its_caller_left_is_made_once(kind: Kind) {
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
     let mut held = server.source.will_hold_prepare();
-    // A caller that waits for nobody is given time to be seen going only if it has waited for a while.
+    // No person is asked here, so the server waits for this caller to go only if it has been there for `LINE_YOUNG_MS`.
     let patience = Duration::from_millis(limits::LINE_YOUNG_MS + 200);
     let (leaving, arrived) = (left_after(patience, &agent, writing("a")), held.arrived());
     tokio::join!(leaving, arrived);

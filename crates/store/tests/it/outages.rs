@@ -19,7 +19,7 @@ async fn behind_a_proxy() -> (World, Proxy) {
     (World { home, store, clock, random }, proxy)
 }
 
-/// Whether it is stored. That its connection was cut while nobody used it may be told to a read: then the next one has another.
+/// Whether it is stored. A read may be the first to find that its connection was cut; the next read gets another.
 async fn is_there(store: &Store, invocation: &Invocation) -> bool {
     let read = || store.find_invocation(&invocation.org, &invocation.id);
     match read().await {

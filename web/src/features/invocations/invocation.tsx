@@ -1,5 +1,5 @@
 // One call on its way through the stages: which verdict each gave, who answered, and where the time went.
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
@@ -17,9 +17,9 @@ import { entriesQuery } from '@/features/receipts/queries'
 import { actionQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
-import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
 import { useNames } from '@/lib/names'
+import { useReadAgain } from '@/lib/refresh'
 import { parts, since, timeline } from './model'
 import { oneQuery } from './queries'
 
@@ -27,17 +27,12 @@ const route = getRouteApi('/invocations/$invocation')
 
 export function OneInvocation() {
   const { invocation: id } = route.useParams()
-  const client = useQueryClient()
   const read = useQuery(oneQuery(id))
   const entries = useQuery(entriesQuery(id))
   const item = read.data?.invocation
   const nameOf = useNames()
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
-  useOrgEvents(event => {
-    if (event !== 'reset' && event.subject !== id) return
-    void client.invalidateQueries({ queryKey: oneQuery(id).queryKey })
-    void client.invalidateQueries({ queryKey: entriesQuery(id).queryKey })
-  })
+  useReadAgain(event => event.subject === id, [oneQuery(id).queryKey, entriesQuery(id).queryKey])
   if (read.error) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!item) return <Loading />
   const result = read.data?.result ?? item.result

@@ -1,5 +1,5 @@
 // One run: its steps on the left, the chosen one on the right, with everything that is known of it and the answer that it waits for.
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
@@ -17,11 +17,10 @@ import { useSentDenials } from '@/features/inbox/answer'
 import { automationQuery, definitionQuery } from '@/lib/automations'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
-import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
-import { useSoon } from '@/lib/soon'
+import { useReadAgain } from '@/lib/refresh'
 import { DefinitionOfRun } from './definition'
 import { inputsSchema, isSame } from './inputs'
 import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
@@ -30,25 +29,16 @@ import { StartDialog } from './start'
 import { StepPanel, StepRail } from './steps'
 
 const route = getRouteApi('/runs/$run')
-const SOON_MS = 150
 
 export function OneRun() {
   const { run: id } = route.useParams()
   const { step } = route.useSearch()
   const navigate = route.useNavigate()
-  const client = useQueryClient()
   const read = useQuery(runQuery(id))
   const run = read.data
   const definition = useQuery({ ...definitionQuery(run?.automation_id ?? '', run?.version ?? 0), enabled: !!run, retry: false })
   const denials = useSentDenials()
-  // That a step has ended is stored a moment after its call has.
-  const soon = useSoon(
-    () => Promise.all([runQuery(id), artifactsQuery({ run: id })].map(({ queryKey }) => client.invalidateQueries({ queryKey }))),
-    SOON_MS,
-  )
-  useOrgEvents(event => {
-    if (event === 'reset' || isAbout(event, id)) soon()
-  })
+  useReadAgain(event => isAbout(event, id), [runQuery(id).queryKey, artifactsQuery({ run: id }).queryKey])
   if (read.error && !run) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
   if (!run) return <Loading />
   const lines = linesOf(run, definition.data)
