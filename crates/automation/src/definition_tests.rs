@@ -6,10 +6,12 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// The automations that are shipped, by file.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 7] = [
+    ("build-triage", include_str!("../../../examples/automations/build-triage.json")),
     ("daily-digest", include_str!("../../../examples/automations/daily-digest.json")),
-    ("ci-webhook", include_str!("../../../examples/automations/ci-webhook.json")),
     ("file-added", include_str!("../../../examples/automations/file-added.json")),
+    ("folder-sweep", include_str!("../../../examples/automations/folder-sweep.json")),
+    ("weekly-podcast", include_str!("../../../examples/automations/weekly-podcast.json")),
     ("weekly-report", include_str!("../../../examples/automations/weekly-report.json")),
     ("report-follow-up", include_str!("../../../examples/automations/report-follow-up.json")),
 ];
@@ -46,6 +48,17 @@ pub(crate) fn facts() -> Facts {
             outside(action(Class::Write, &["team", "title"], json!({ "team": text(), "title": text(), "description": text() }))),
         ),
         ("documents.search", action(Class::Read, &[], search)),
+        ("documents.add", action(Class::Write, &["title", "text"], json!({ "title": text(), "text": text(), "tags": texts() }))),
+        ("documents.import_folder", repeatable(action(Class::Write, &[], json!({ "path": text(), "tags": texts() })))),
+        ("files.write_text", repeatable(action(Class::Write, &["path", "text"], json!({ "path": text(), "text": text() })))),
+        (
+            "http.request",
+            outside(action(
+                Class::Write,
+                &["method", "url"],
+                json!({ "method": { "enum": ["POST"] }, "url": text(), "headers": { "type": "object" }, "body": text() }),
+            )),
+        ),
         ("documents.fetch", action(Class::Read, &["document_id"], json!({ "document_id": text() }))),
         (
             "builtin.transform_data",

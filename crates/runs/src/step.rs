@@ -252,6 +252,10 @@ impl Walk {
             match outcome {
                 Outcome::Ended { invocation, result } => {
                     self.settle(step, attempts, &invocation).await?;
+                    if pipeline::is_void_by_rules(&invocation) {
+                        // The rules changed while a person was asked. Those in force now decide.
+                        return Ok(Err(Stepped::Waits(self.again(WaitingFor::Retry, Duration::ZERO))));
+                    }
                     if let Some(again) = self.after_transient(step, attempts, &invocation) {
                         return Ok(again);
                     }

@@ -67,14 +67,6 @@ pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ReadSession)
 }
 
-/// How many pending calls are void after a change of the rules. The change is made already, so a count that fails does not fail it.
-async fn count_void(app: &App, org: &OrgId, action: Option<&ActionId>) -> Option<u64> {
-    app.pipeline().count_void(org, action).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "pending calls that became void could not be counted");
-        None
-    })
-}
-
 /// Returns the person who asks. Agents, services and automations are refused.
 fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a UserId, Error> {
     match &by.id {

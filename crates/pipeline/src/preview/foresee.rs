@@ -23,9 +23,6 @@ use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
 
-/// How many pages of pending calls are looked at to count the void ones.
-const PAGES_COUNTED: usize = 5;
-
 /// What an approver can know about a pending call.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
@@ -103,29 +100,6 @@ impl Pipeline {
             Err(failure) => Some(failure),
         };
         Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
-    }
-
-    /// How many pending calls are void, of one action or of all. `None` if there are too many to look at.
-    pub async fn count_void(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Option<u64>, Error> {
-        let (mut void, mut after) = (0, None);
-        for _page in 0..PAGES_COUNTED {
-            let page = self.ledger().list_in_status(org, Status::Pending, after.as_ref()).await?;
-            let Some(last) = page.last().map(|last| last.id.clone()) else { return Ok(Some(void)) };
-            for pending in page.iter().filter(|pending| action.is_none_or(|action| *action == pending.action)) {
-                void += u64::from(self.is_void(pending).await?);
-            }
-            after = Some(last);
-        }
-        Ok(None)
-    }
-
-    async fn is_void(&self, pending: &Invocation) -> Result<bool, Error> {
-        match self.void_reason(pending).await {
-            Ok(reason) => Ok(reason.is_some()),
-            // It was answered meanwhile: it is no longer pending, so it cannot be void.
-            Err(Error::Conflict { .. }) => Ok(false),
-            Err(other) => Err(other),
-        }
     }
 
     /// The pending call after the gates as they are now, or why it does not pass them.

@@ -47,7 +47,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::MayNotApprove | Code::SelfApproval => ASK_ANOTHER,
         Code::NotYourSession => "use the token of the session",
         Code::NotAMember => "see who is one with `GET /api/v1/spaces`, and ask them; an admin can also become one",
-        Code::Quarantined => "an admin looks at it with `GET /api/v1/quarantines/{invocation}`",
+        Code::Quarantined => "an approver looks at it with `GET /api/v1/quarantines/{invocation}`",
         Code::InvalidPolicy => "see what policies can refer to with `GET /api/v1/policies/schema`",
         Code::NeedsConfirmation => "approve it by itself, with `\"confirm\": \"{action}\"`",
         Code::NotGrantable => "approve this one call with `POST /api/v1/invocations/{invocation}/approve`",
