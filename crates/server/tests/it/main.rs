@@ -23,6 +23,7 @@ mod compat_examples;
 mod connections;
 mod consents;
 mod declared;
+mod docs_lists;
 mod documents;
 mod drift;
 mod effects;

@@ -174,11 +174,8 @@ async fn the_digest_tells_at_its_hour_what_is_new(kind: Kind) {
     let run = run_after(&server, &id, 1).await;
     let since = START.plus_seconds(TO_MONDAY_SECONDS);
     assert_eq!((&run["status"], &run["inputs"]["since"]), (&json!("succeeded"), &json!(since)), "{run:#}");
-    let expected = [
-        ["find", "documents.search", "succeeded"],
-        ["shape", "builtin.transform_data", "skipped"],
-        ["deliver", "notify.send", "skipped"],
-    ];
+    let expected =
+        [["find", "documents.search", "succeeded"], ["shape", "builtin.transform_data", "skipped"], ["deliver", "notify.send", "skipped"]];
     assert_eq!(steps(&server, &run).await, expected);
     assert_eq!((&run["output"], told(&server).await.len()), (&Value::Null, 1), "the step that `output_from` names has no output");
     server.verify().await;
