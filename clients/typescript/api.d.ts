@@ -5863,7 +5863,7 @@ export interface components {
         /** @enum {string} */
         PlanStatus: "succeeded" | "reverted" | "queued" | "rejected" | "failed";
         PlanVerification: {
-            /** @description Whether the effect was checked, and every check passed. A result that fits its schema is no verification. */
+            /** @description Whether every check passed, and at least one was made. */
             ok: boolean;
             checks: components["schemas"]["PlanCheck"][];
         };
@@ -5918,8 +5918,8 @@ export interface components {
         };
         PlannedVerification: {
             /**
-             * @description If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-             *     verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
+             * @description The result of a read (R0, R1) is verified by its schema, and by whatever else checks it. A write of tier R2 or above is verified
+             *     whatever this says, by a check of its action or by a command; it is rejected if there is neither, or if this is false.
              */
             required?: boolean | null;
             /** @description Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected. */
