@@ -74,6 +74,9 @@ pub struct Aftermath {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
+    /// Whether a call that failed may be made again: what `FailureCause::permits_another` said of its last attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_made_again: bool,
 
 impl Aftermath {
     /// Whether there was an effect that failed its checks and was not rolled back.

@@ -178,7 +178,7 @@ pub const LISTING_STALE_MAX_SECONDS: u64 = 24 * 60 * 60;
 pub const LISTING_KEPT_SECONDS: u64 = 60 * 60;
 /// How long a call waits for a listing that it does not strictly need; then it uses the known one.
 pub const LISTING_WAIT_MS: u64 = 1_000;
-/// Attempts of one invocation, including the first; only transient errors are retried.
+/// Attempts of one invocation, including the first; `FailureCause::permits_another` says what is tried again.
 pub const ATTEMPTS_MAX: u32 = 3;
 /// Failures of a target in a row; then its circuit breaker opens, and no call is let through for a while.
 pub const BREAKER_FAILURES_MAX: u32 = 5;

@@ -15,7 +15,7 @@ use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{LEASE_SILENT_SECONDS, SOURCE_EARLY_MS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
-use countersign_core::{Action, ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};
+use countersign_core::{Action, ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp};
 use pipeline::{Made, Outcome, Request};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -252,7 +252,7 @@ impl Walk {
             match outcome {
                 Outcome::Ended { invocation, result } => {
                     self.settle(step, attempts, &invocation).await?;
-                    if let Some(again) = self.after_transient(step, attempts, &invocation) {
+                    if let Some(again) = self.after_failure(step, attempts, &invocation) {
                         return Ok(again);
                     }
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id);
@@ -307,10 +307,10 @@ impl Walk {
         self.prepare(step).await.ok().flatten().unwrap_or_else(|| invocation.call.params.clone())
     }
 
-    /// What follows a call whose source was away or busy, or not asked, as long as attempts are left: another one, after a while. `before` it
-    /// so many attempts had failed.
-    fn after_transient(&self, step: &StepProgram, before: u32, invocation: &Invocation) -> Option<Result<End, Stepped>> {
-        let failure = invocation.failure.as_ref().filter(|failure| source::Error::is_transient_code(&failure.code))?;
+    /// What follows a call that failed and may be made again, as long as attempts are left: another one, after a while. `before` it so many
+    /// attempts had failed.
+    fn after_failure(&self, step: &StepProgram, before: u32, invocation: &Invocation) -> Option<Result<End, Stepped>> {
+        let failure = invocation.failure.as_ref().filter(|_| invocation.aftermath.may_be_made_again)?;
         if invocation.status != Status::Failed {
             return None;
         }

@@ -360,7 +360,7 @@ fn of_connection(error: &countersign_core::source::Error, detail: String) -> Ref
 
 /// Why a source could not be added, changed or read.
 fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal {
-    let is_away = error.is_transient() || error.after() == AfterError::Unknown;
+    let is_away = error.was_not_taken_up() || error.after() == AfterError::Unknown;
     let code = if is_away { Code::SourceUnavailable } else { Code::SourceFailed };
     // It may quote what others said, such as the last words of a program.
     let detail = policy::redact_text(&detail);
