@@ -6762,7 +6762,7 @@ export interface components {
          * @description How a step ended.
          * @enum {string}
          */
-        StepStatus: "succeeded" | "failed" | "skipped";
+        StepStatus: "succeeded" | "failed" | "timed_out" | "skipped";
         /** @description A step that has ended. */
         StepView: {
             phase: components["schemas"]["Phase"];

@@ -1760,7 +1760,7 @@ class StartedLoginResponse(TypedDict):
 Status: TypeAlias = Literal['pending', 'approved', 'running', 'succeeded', 'failed', 'reverted', 'denied', 'quarantined', 'expired', 'cancelled', 'in_doubt']
 
 
-StepStatus: TypeAlias = Literal['succeeded', 'failed', 'skipped']
+StepStatus: TypeAlias = Literal['succeeded', 'failed', 'timed_out', 'skipped']
 
 
 class StepView(TypedDict):
