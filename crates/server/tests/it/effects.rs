@@ -215,7 +215,6 @@ async fn nothing_happens_where_nothing_could_be_kept_before_it(kind: Kind) {
 async fn an_effect_nobody_saw_the_end_of_is_asked_about_at_once(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
-    let broke = || Error::Broken { source_id: "fake".into(), message: "cut".into() };
     server.source.will_fail(broke());
     server.source.will_reconcile(Reconciled::Happened(Output::new(json!({ "done": "after all" }))));
     assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["result"], json!({ "done": "after all" }));
@@ -243,7 +242,7 @@ async fn what_a_source_says_about_its_failure_is_kept(kind: Kind) {
     // A read ends, and its key is free: it had no effect.
     let read = json!({ "action": "fake.read", "params": {}, "idempotency_key": "read" });
     server.source.will_fail(failed());
-    agent.invoke_with(read.clone()).await.problem(502, "source_failed");
+    agent.invoke_with(read.clone()).await.problem(422, "action_failed");
     let ended = last(&server).await;
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("source_reported_error")));
     assert_eq!(ended["error"]["message"], "source `fake` reported an error: no such issue");

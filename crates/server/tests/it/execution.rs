@@ -206,8 +206,19 @@ async fn what_the_call_itself_caused_is_not_the_sources_failure(kind: Kind) {
         answer.problem(status, code);
         assert_eq!((&answer.body["error"], &answer.body["invocation"]["status"]), (&json!(code), &json!("failed")), "{answer:?}");
     }
+    // What has no page of its own is an answer all the same.
+    let content = Box::new(json!({ "content": [] }));
+    let reported = Error::Reported { source_id: "fake".into(), message: "there is none".into(), cause: FailureCause::Final, content };
+    for answered in [Error::Failed { code: "transform_empty", message: "no".into() }, reported] {
+        let code = answered.code();
+        server.source.will_fail(answered);
+        let answer = agent.invoke("fake.read", json!({})).await;
+        answer.problem(422, "action_failed");
+        assert_eq!((&answer.body["error"], &answer.body["invocation"]["status"]), (&json!(code), &json!("failed")), "{answer:?}");
+    }
     server.source.will_fail(Error::Failed { code: "disk_full", message: "no".into() });
     agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    assert_eq!(server.owner.get("/api/v1/breakers").await.ok()["items"], json!([]), "none of them counts");
     server.verify().await;
 }
 
