@@ -271,6 +271,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::PackageCommandNotAllowed
         | Code::PackageChanged
         | Code::WorkspaceElsewhere
+        | Code::ActionFailed
         | Code::Internal
         | Code::SourceFailed
         | Code::OrgDisabled

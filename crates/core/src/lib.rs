@@ -40,6 +40,7 @@ pub mod principal;
 pub mod quarantine;
 pub mod resident;
 pub mod retention;
+pub mod retry;
 pub mod run;
 pub mod secret;
 pub mod session;

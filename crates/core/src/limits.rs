@@ -178,10 +178,18 @@ pub const LISTING_STALE_MAX_SECONDS: u64 = 24 * 60 * 60;
 pub const LISTING_KEPT_SECONDS: u64 = 60 * 60;
 /// How long a call waits for a listing that it does not strictly need; then it uses the known one.
 pub const LISTING_WAIT_MS: u64 = 1_000;
-/// Attempts of one invocation, including the first; only transient errors are retried.
+/// Attempts of one invocation, including the first; `FailureCause::permits_another` says what is tried again.
 pub const ATTEMPTS_MAX: u32 = 3;
 /// Failures of a target in a row; then its circuit breaker opens, and no call is let through for a while.
 pub const BREAKER_FAILURES_MAX: u32 = 5;
+/// Calls of a target that one server has made lately; from so many on, the breaker also opens if at least half of them failed.
+pub const BREAKER_CALLS_MIN: u32 = 10;
+/// What counts as lately: calls of the last minute, to within one of its parts.
+pub const BREAKER_WINDOW_SECONDS: u64 = 60;
+/// The parts of that minute, in each of which calls are counted together.
+pub const BREAKER_WINDOW_PARTS: usize = 6;
+/// Targets whose calls one server counts at a time; calls of further ones are only counted as failures in a row.
+pub const BREAKER_TARGETS_MAX: usize = 10_000;
 /// How long a circuit breaker stays open the first time; each further time it stays open twice as long.
 pub const BREAKER_OPEN_SECONDS: u64 = 30;
 /// The longest a circuit breaker stays open.

@@ -207,6 +207,8 @@ impl Run {
 pub enum StepStatus {
     Succeeded,
     Failed,
+    /// It took longer than it may, or than was left to its run.
+    TimedOut,
     /// Its `when` was false.
     Skipped,
 }

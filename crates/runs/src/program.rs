@@ -25,6 +25,13 @@ pub(crate) struct StepProgram {
     pub(crate) params: Params,
 }
 
+impl StepProgram {
+    /// The longest that one call of it may take, if its definition says so.
+    pub(crate) fn limit_ms(&self) -> Option<u64> {
+        self.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000))
+    }
+}
+
 impl Program {
     /// Reads a normalised definition. What was saved was checked, so an error means that we cannot read what we could read once.
     pub fn of(value: &Value) -> Result<Self, String> {

@@ -229,7 +229,7 @@ async fn waiting_step(run: &RunView, client: &Client, terminal: &Terminal) -> Op
 pub(super) fn step_line(step: &StepView) -> String {
     let symbol = match step.status {
         StepStatus::Succeeded => "✓",
-        StepStatus::Failed => "✗",
+        StepStatus::Failed | StepStatus::TimedOut => "✗",
         StepStatus::Skipped => "–",
     };
     let receipt = step.receipt.as_ref().map(|receipt| format!(" #{}", receipt.seq)).unwrap_or_default();

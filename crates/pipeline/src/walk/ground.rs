@@ -1,5 +1,6 @@
 //! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
+use super::breaker::Lately;
 use super::condition::Conditions;
 use super::drift::Appeared;
 use super::open_lines::OpenLines;
@@ -126,6 +127,7 @@ pub(crate) struct Inner {
     pub(crate) unverified: Unverified,
     /// The free request slots of each source of each org.
     pub(crate) slots: Mutex<HashMap<OrgId, HashMap<String, Arc<Semaphore>>>>,
+    pub(crate) lately: Lately,
 }
 
 impl Walk {
@@ -158,6 +160,7 @@ impl Walk {
             walking: Claims::default(),
             unverified: Unverified::default(),
             slots: Mutex::default(),
+            lately: Lately::default(),
         };
         Self { inner: Arc::new(inner) }
     }

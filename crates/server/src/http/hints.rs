@@ -73,6 +73,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::IdempotencyInFlight
         | Code::InDoubt
         | Code::Expired
+        | Code::ActionFailed
         | Code::SourceFailed
         | Code::OutcomeUnrecorded => READ_IT,
         Code::CannotRun => "correct the cause and approve it again, or deny it with `POST /api/v1/invocations/{invocation}/deny`",

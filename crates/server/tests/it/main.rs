@@ -60,6 +60,7 @@ mod quarantine;
 mod records;
 mod recovery;
 mod redaction;
+mod retries;
 mod secrets;
 mod session_grants;
 mod sign_in;
