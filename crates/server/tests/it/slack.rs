@@ -190,6 +190,8 @@ async fn forged_old_and_replayed_requests_answer_nothing(kind: Kind) {
     let replayed = sent.iter().filter(|answer| code(answer) == (409, "slack_request_replayed")).count();
     assert_eq!((sent.iter().filter(|answer| answer.0 == 200).count(), replayed), (1, 7), "{sent:?}");
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("succeeded"), 1));
+    let upper = good.to_ascii_uppercase().replace("V0=", "v0=");
+    assert_eq!(code(&slacked.send(channel, now, &upper, body).await), (409, "slack_request_replayed"), "the same bytes in other letters");
     for (seconds, expected) in [(300, (409, "slack_request_replayed")), (1, (403, "slack_request_expired"))] {
         server.clock.advance_seconds(seconds);
         assert_eq!(code(&slacked.send(channel, now, &good, body).await), expected);

@@ -241,7 +241,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
-    assert_eq!(store.use_slack_request(&tenant.org, &format!("v0={name}"), until).await, Ok(true));
+    assert_eq!(store.use_slack_request(&tenant.org, name.as_bytes(), until).await, Ok(true));
     store.leave(line_of(&keyed)).await.unwrap();
     store.log_in(&tenant.as_owner).await.unwrap().unwrap();
     store.start_sign_in(&tenant.org, "browser", "https://cs.example.com/back", Some(name)).await.unwrap();
@@ -918,7 +918,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
     store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
     // They have used a request with this signature.
-    assert_eq!(store.use_slack_request(org, "v0=theirs", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
+    assert_eq!(store.use_slack_request(org, b"theirs", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
     let left = line_of(&theirs.pending);
     store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
     let again = AskedAgain {
