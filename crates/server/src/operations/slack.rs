@@ -35,6 +35,7 @@ pub(crate) async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result
         Wrong::Forged => Error::SlackForged,
         Wrong::Expired => Error::SlackExpired,
     })?;
+    super::must_be_enabled(app, &channel.org, "channel").await?;
     let interaction = interaction::read(signed.body).map_err(Error::invalid)?;
     // It may be as far ahead of our clock as it may be behind.
     let until = now.plus_seconds(2 * SLACK_WINDOW_SECONDS + 1);
