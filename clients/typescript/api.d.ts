@@ -4587,12 +4587,7 @@ export interface components {
          */
         GrantScopeName: "session" | "automation" | "org";
         /**
-         * @description Where a grant is in its life.
-         * @enum {string}
-         */
-        GrantState: "requested" | "active" | "refused" | "revoked" | "expired";
-        /**
-         * @description Where a grant is in its life.
+         * @description What is told of where a grant is in its life: a grant with no calls left is used up, though nothing ended it.
          * @enum {string}
          */
         GrantStateName: "requested" | "active" | "refused" | "revoked" | "expired" | "used_up";
@@ -11252,7 +11247,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only those in this state. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Only what this session can use or has asked for. */
                 session?: string;
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
@@ -13501,7 +13496,7 @@ export interface operations {
                 /** @description Of what this person asked for, and of what was asked for them. */
                 user?: string;
                 /** @description Of what ended in this status. */
-                status?: string;
+                status?: components["schemas"]["Status"];
                 /** @description Of calls and batches in this space, by its id or its name. */
                 space?: string;
                 /** @description Of what ended then or later: a time, or how long ago, such as `7d`. */
@@ -14597,7 +14592,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Those in this state; `active` when absent. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */

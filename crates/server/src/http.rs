@@ -87,7 +87,7 @@ use utoipa_axum::routes;
     servers((url = "/", description = "The server that answers.")),
     modifiers(&BearerToken),
     components(schemas(
-        countersign_core::grant::GrantState,
+        countersign_core::grant::GrantStateName,
         api::invocation::ProgressEvent,
         api::invocation::MissedEvent,
         api::invocation::EndEvent,
