@@ -39,6 +39,7 @@ mod links;
 mod listener;
 mod login;
 mod mcp;
+mod meanwhile;
 mod modes;
 mod named;
 mod observe;
@@ -73,6 +74,7 @@ mod web;
 
 pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
 pub(crate) use listener::{reachable, serve_health};
+pub(crate) use meanwhile::answer_meanwhile;
 
 use crate::App;
 use axum::Router;
