@@ -2805,8 +2805,8 @@ export interface paths {
          * Follows the events of the org, as they are committed: calls, batches, answers, rules, sources, drift and people. An agent gets those of
          *     its session.
          * @description Each event is a `StreamEvent`, and its `id` is its cursor. A call that is held, succeeds, fails or is denied is told a second time, under
-         *     an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. A stream that was
-         *     cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
+         *     an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. Of the messages, only
+         *     an event has a `specversion`. A stream that was cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
          */
         get: operations["stream_follow"];
         put?: never;
@@ -2828,7 +2828,8 @@ export interface paths {
          * Follows the same events over a WebSocket, over which pending calls can be answered and decisions be sent.
          * @description The token is in the `authorization` header; or, in a browser, in the subprotocols `countersign.v1` and `countersign.token.<token>`; or in
          *     the first message, an `AuthenticateMessage`. The server sends a `StreamEvent`, a `StreamNotice`, a `MessageAnswer` or, as the last one, a
-         *     `Problem`, whose `type` begins with `/docs/errors/`. A client sends an `AnswerMessage` or an `EventRequest`.
+         *     `Problem`, whose `type` begins with `/docs/errors/`. Of these, only an event has a `specversion`. A client sends an `AnswerMessage` or an
+         *     `EventRequest`.
          */
         get: operations["stream_connect"];
         put?: never;
@@ -4586,12 +4587,7 @@ export interface components {
          */
         GrantScopeName: "session" | "automation" | "org";
         /**
-         * @description Where a grant is in its life.
-         * @enum {string}
-         */
-        GrantState: "requested" | "active" | "refused" | "revoked" | "expired";
-        /**
-         * @description Where a grant is in its life.
+         * @description What is told of where a grant is in its life: a grant with no calls left is used up, though nothing ended it.
          * @enum {string}
          */
         GrantStateName: "requested" | "active" | "refused" | "revoked" | "expired" | "used_up";
@@ -6053,12 +6049,13 @@ export interface components {
             /** @description With its source it names the event: sent again, it is not published again. */
             id: string;
             /**
-             * @description Who says so, as a URI or a part of one.
+             * @description Who says so, as a URI or a part of one. The org itself, `/orgs/org_…`, is the server's alone.
              * @example /drive
              */
             source: string;
             /**
-             * @description Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first.
+             * @description Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first, and names of ours, such as `action_completed`,
+             *     cannot be it.
              * @example drive.file_added
              */
             type: string;
@@ -11251,7 +11248,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only those in this state. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Only what this session can use or has asked for. */
                 session?: string;
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
@@ -13500,7 +13497,7 @@ export interface operations {
                 /** @description Of what this person asked for, and of what was asked for them. */
                 user?: string;
                 /** @description Of what ended in this status. */
-                status?: string;
+                status?: components["schemas"]["Status"];
                 /** @description Of calls and batches in this space, by its id or its name. */
                 space?: string;
                 /** @description Of what ended then or later: a time, or how long ago, such as `7d`. */
@@ -14596,7 +14593,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Those in this state; `active` when absent. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */

@@ -506,9 +506,6 @@ Gate: TypeAlias = Literal['rbac', 'abac', 'consent', 'space', 'safety', 'redacti
 GrantScopeName: TypeAlias = Literal['session', 'automation', 'org']
 
 
-GrantState: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'expired']
-
-
 GrantStateName: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'expired', 'used_up']
 
 

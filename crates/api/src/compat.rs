@@ -503,6 +503,13 @@ pub fn is_decision(name: &str) -> bool {
     matches!(name, "action.decision" | "ACTION_DECISION")
 }
 
+/// Whether an older contract has an event of this name, however it is written.
+pub fn is_older_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_announced = Status::ALL.into_iter().filter_map(announced).any(|announced| announced.name == name);
+    is_announced || is_decision(&name.to_ascii_uppercase())
+}
+
 impl From<Verdict> for PolicyVerdict {
     fn from(verdict: Verdict) -> Self {
         match verdict {

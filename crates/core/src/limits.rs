@@ -394,6 +394,8 @@ pub const RUNNING_SECONDS_MAX: u64 = {
 };
 /// How long a write statement may take; then the store counts as unavailable.
 pub const STORE_WRITE_SECONDS: u64 = 30;
+/// A PostgreSQL database that is away when a server starts is waited for, with a try every second; then the server ends.
+pub const DATABASE_WAIT_SECONDS: u64 = 300;
 /// A store that accepts no write for this long is not ready. Health checks should ask more often than this.
 pub const READINESS_SECONDS: u64 = 3;
 /// How often a server renews its lease, which tells the other servers on its database that it lives.

@@ -164,6 +164,15 @@ pub async fn open_store(config: &Config) -> Result<Store, Error> {
     Ok(Store::open(store_config(config, Absent::Refuse)?).await?)
 }
 
+/// Opens the store of a server that starts. A database that is away is an `Error::Store`, so that the server can wait for it.
+pub(crate) async fn open_to_serve(config: &Config) -> Result<Store, Error> {
+    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
+    Store::open(store_config(config, absent)?).await.map_err(|error| match error {
+        store::Error::Corrupt { message } => Error::Database(message),
+        store::Error::Unavailable { .. } | store::Error::Fenced | store::Error::CommitUnknown { .. } => Error::Store(error),
+    })
+}
+
 /// Opens the same store without migrating its schema, because a server may be running on it.
 pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
     Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
@@ -206,11 +215,10 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 pub(crate) async fn compose(
     config: &Config,
     data: &DataDir,
+    store: Store,
     address: Own,
     metrics: Option<PrometheusHandle>,
 ) -> Result<(Parts, Option<String>), Error> {
-    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
-    let store = Store::open(store_config(config, absent)?).await?;
     let (first_org, token) = first_org(&store, data).await?;
     let clock = store.clock();
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());

@@ -67,6 +67,11 @@ pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ReadSession)
 }
 
+/// Checks that the org is not disabled, for a door where nobody shows a token of it: a token of a disabled org is refused as it is read.
+async fn must_be_enabled(app: &App, org: &OrgId, what: &'static str) -> Result<(), Error> {
+    if app.store().is_enabled(org).await? { Ok(()) } else { Err(Error::OrgDisabled { what }) }
+}
+
 /// Returns the person who asks. Agents, services and automations are refused.
 fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a UserId, Error> {
     match &by.id {

@@ -215,6 +215,7 @@ impl From<operations::Error> for Refusal {
             E::OthersToken { user } => {
                 Self::new(Code::Forbidden, detail).hint(format!("invite them with `POST /api/v1/users/{user}/invite`"))
             }
+            E::OrgDisabled { .. } => Self::new(Code::OrgDisabled, detail),
             E::TokenRefused(refused) => super::caller::refusal(refused, "token"),
             E::TooManyLogins { retry_after_ms } => {
                 let mut refusal = Self::new(Code::RateLimited, detail);

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use countersign_core::Random;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tower::ServiceExt;
@@ -43,7 +44,11 @@ pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> R
 
 /// A trace id that nobody had before.
 pub(super) fn fresh(app: &App) -> String {
-    hex::encode(countersign_core::random_bytes::<16>(&*app.parts.random))
+    drawn(&*app.parts.random)
+}
+
+pub(super) fn drawn(random: &dyn Random) -> String {
+    hex::encode(countersign_core::random_bytes::<16>(random))
 }
 
 /// `00-<trace id>-<span id>-<flags>`; anything else is ignored.

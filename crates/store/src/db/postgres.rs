@@ -22,7 +22,7 @@ use bell::Bell;
 use count::Counting;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
 use countersign_core::{Clock, Timestamp};
-use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use listen::Heard;
 use std::panic::AssertUnwindSafe;
@@ -80,10 +80,11 @@ const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; 
 impl Postgres {
     pub(crate) async fn open(url: &str, time: TimeSource, patience: Patience, sealing: Sealing, lease: Arc<Lease>) -> Result<Self, Error> {
         let mut config: tokio_postgres::Config =
-            url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
+            url.parse().map_err(|_| Error::Corrupt { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(patience.read);
         let pool = pool_of(&config, READERS_MAX)?;
+        reach(&pool).await?;
         let leasing = pool_of(&config, 1)?;
         let time = Arc::new(Time::new(time));
         let (entrance, queue) = queue();
@@ -251,6 +252,25 @@ fn values(row: &tokio_postgres::Row) -> Result<Row, Error> {
 
 async fn checked_out(pool: &Pool) -> Result<Object, Error> {
     pool.get().await.map_err(|error| Error::Unavailable { message: error.to_string() })
+}
+
+/// Connects once, before anything stands on the connections. A database that refuses this server, however long it waits, is told apart from one
+/// that is away: a wrong password, or a database that is not there. Later every refusal counts as an outage, because the server has worked here.
+async fn reach(pool: &Pool) -> Result<(), Error> {
+    let error = match pool.get().await {
+        Ok(_) => return Ok(()),
+        Err(PoolError::Backend(error)) => error,
+        Err(error) => return Err(Error::Unavailable { message: error.to_string() }),
+    };
+    let is_unanswered = match std::error::Error::source(&error) {
+        Some(source) => source.is::<std::io::Error>(),
+        None => error.is_closed(),
+    };
+    match error.code() {
+        // Such as a password that the URL lacks.
+        None if !is_unanswered => Err(Error::Corrupt { message: told(&error) }),
+        _ => Err(classify(error)),
+    }
 }
 
 async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
@@ -422,34 +442,39 @@ fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
     tokio_postgres_rustls::MakeRustlsConnect::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
 }
 
-fn classify(error: tokio_postgres::Error) -> Error {
-    use tokio_postgres::error::SqlState;
-    // The driver's own message is terse; the source error says what happened.
-    let message = match std::error::Error::source(&error) {
+/// The driver's own message is terse; the source error says what happened.
+fn told(error: &tokio_postgres::Error) -> String {
+    match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
-    };
-    let Some(state) = error.code() else {
-        return Error::Unavailable { message };
-    };
-    let away = [
-        SqlState::DISK_FULL,
-        SqlState::OUT_OF_MEMORY,
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::QUERY_CANCELED,
-        SqlState::IN_FAILED_SQL_TRANSACTION,
-        SqlState::IO_ERROR,
-        // `update_later` divides by zero on purpose when its row is not there.
-        SqlState::DIVISION_BY_ZERO,
-    ];
-    if away.contains(state) || state.code().starts_with("08") { Error::Unavailable { message } } else { Error::Corrupt { message } }
+    }
+}
+
+fn classify(error: tokio_postgres::Error) -> Error {
+    let message = told(&error);
+    match error.code() {
+        Some(state) if !is_outage(state.code()) => Error::Corrupt { message },
+        Some(_) | None => Error::Unavailable { message },
+    }
+}
+
+/// Whether PostgreSQL says with this SQLSTATE that it did not do what was asked, but may do it later. The first two characters are the class.
+fn is_outage(state: &str) -> bool {
+    // Whole classes: the connection is lost, there is too little of something, or whoever operates the database ended it.
+    matches!(state.get(..2), Some("08" | "53" | "57"))
+        || matches!(
+            state,
+            // Its transaction was idle for longer than PostgreSQL lets it, or lasted longer, or had failed before.
+            "25P02" | "25P03" | "25P04"
+            // A standby takes no writes.
+            | "25006"
+            // Another transaction was in the way: a serialization failure, a deadlock, a lock.
+            | "40001" | "40P01" | "55P03"
+            // The disk failed.
+            | "58030"
+            // `update_later` divides by zero on purpose when its row is not there.
+            | "22012"
+        )
 }
 
 impl ToSql for Val {
@@ -472,4 +497,25 @@ impl ToSql for Val {
     }
 
     tokio_postgres::types::to_sql_checked!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_outage;
+
+    #[test]
+    fn what_may_work_later_is_an_outage_and_nothing_else() {
+        let outages = [
+            "08000", "08001", "08003", "08004", "08006", "08007", "08P01", "25006", "25P02", "25P03", "25P04", "40001", "40P01", "53000",
+            "53100", "53200", "53300", "53400", "55P03", "57000", "57014", "57P01", "57P02", "57P03", "57P04", "57P05", "58030", "22012",
+        ];
+        // A constraint, a value, a password, a database or a table that is not there, pages that are damaged, a bug.
+        let rest = ["23505", "23503", "22003", "28P01", "28000", "3D000", "42P01", "42601", "58P01", "XX000", "XX001", "", "5"];
+        for state in outages {
+            assert!(is_outage(state), "{state}");
+        }
+        for state in rest {
+            assert!(!is_outage(state), "{state}");
+        }
+    }
 }
