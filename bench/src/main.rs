@@ -2,11 +2,12 @@
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
 //! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
-//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed, and `against`
-//! another build.
+//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed,
+//! `answered` runs whose servers are killed around an approval, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
+mod answered;
 mod automations;
 mod bare;
 mod catalogue;
@@ -209,9 +210,11 @@ async fn storm_alone() -> Result<()> {
     let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
     let (_, folder) = folder_on_disk()?;
     let measured = storm::measure(&place, folder.path()).await?;
-    println!("{}", report::storm(&machine(&[place]), &measured));
+    progress(&format!("{} runs that wait for an approval; one of two servers after the other is killed", answered::RUNS));
+    let answered = answered::measure(&place, folder.path()).await?;
+    println!("{}\n{}", report::storm(&machine(&[place]), &measured), report::answered(&answered));
     // How long it took decides nothing; what went wrong does.
-    let wrong = measured.storm.wrong() + measured.orphaned.wrong();
+    let wrong = measured.storm.wrong() + measured.orphaned.wrong() + answered.wrong();
     anyhow::ensure!(wrong == 0, "the storm lost, doubled, stuck or quarantined something");
     Ok(())
 }

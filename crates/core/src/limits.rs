@@ -636,7 +636,7 @@ pub const EVENT_LEASE_SECONDS: u64 = 30;
 pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
 /// Events that one claim takes; more are refused with `invalid_request`.
 pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
-/// How long a server that handles the events of an org has them for itself. Another one takes over from one that is gone.
+/// How long a server that handles the events of an org has them for itself, unless it is gone before: another one then takes over at once.
 pub const GROUP_HELD_SECONDS: u64 = 10;
 /// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
 pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
@@ -692,6 +692,8 @@ pub const RUN_LEASE_SECONDS: u64 = 7;
 pub const RUN_BEAT_SECONDS: u64 = 2;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
+/// How long the call of a run has ended before the run counts as forgotten if it still waits for it; then it is woken, and that is counted.
+pub const RUN_FORGOTTEN_SECONDS: u64 = 30;
 /// How often the worker of a run goes at the same step; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
