@@ -146,9 +146,9 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Kills one of them, and starts it again at once.
+    /// Kills one of them, and starts it again at once. One that is still starting is left alone.
     fn kill(&mut self, at: usize) {
-        let Some(server) = self.servers.get_mut(at) else { return };
+        let Some(server) = self.servers.get_mut(at).filter(|server| server.starting.is_none()) else { return };
         // SIGKILL, by its id.
         drop(server.running.take());
         server.connection = None;

@@ -52,7 +52,8 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --automations only runs of automations and filters of events, beside the engines of others
   --cron   only whether schedules fire as their rule says, compared with a naive statement of it
   --outage only how soon servers work again after the database was away, and wake who waits on another server
-  --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on";
+  --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on; then the same as --answered
+  --answered only how soon a run has ended after its approval, while one of two servers after the other is killed";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,7 @@ async fn main() -> Result<()> {
         Some("--automations") => automations_alone().await,
         Some("--outage") => outages_alone().await,
         Some("--storm") => storm_alone().await,
+        Some("--answered") => answered_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -210,12 +212,20 @@ async fn storm_alone() -> Result<()> {
     let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
     let (_, folder) = folder_on_disk()?;
     let measured = storm::measure(&place, folder.path()).await?;
+    println!("{}", report::storm(&machine(&[place]), &measured));
+    // How long it took decides nothing; what went wrong does.
+    let wrong = measured.storm.wrong() + measured.orphaned.wrong();
+    anyhow::ensure!(wrong == 0, "the storm lost, doubled, stuck or quarantined something");
+    answered_alone().await
+}
+
+async fn answered_alone() -> Result<()> {
+    let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
+    let (_, folder) = folder_on_disk()?;
     progress(&format!("{} runs that wait for an approval; one of two servers after the other is killed", answered::RUNS));
     let answered = answered::measure(&place, folder.path()).await?;
-    println!("{}\n{}", report::storm(&machine(&[place]), &measured), report::answered(&answered));
-    // How long it took decides nothing; what went wrong does.
-    let wrong = measured.storm.wrong() + measured.orphaned.wrong() + answered.wrong();
-    anyhow::ensure!(wrong == 0, "the storm lost, doubled, stuck or quarantined something");
+    println!("{}", report::answered(&machine(&[place]), &answered));
+    anyhow::ensure!(answered.wrong() == 0, "a kill lost, stuck or failed a run that was answered");
     Ok(())
 }
 

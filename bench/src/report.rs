@@ -138,8 +138,8 @@ pub(crate) fn storm(machine: &str, measured: &storm::Measured) -> String {
     format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
 }
 
-/// The part of the report of `make bench ARGS=--storm` that is about approvals.
-pub(crate) fn answered(answered: &Answered) -> String {
+/// The report of `make bench ARGS=--answered`.
+pub(crate) fn answered(machine: &str, answered: &Answered) -> String {
     let seconds = |share| answered.took(share).map_or(f64::NAN, |took| took.as_secs_f64());
     let never = Limit::AtMost(0.0);
     let rows = [
@@ -155,8 +155,9 @@ pub(crate) fn answered(answered: &Answered) -> String {
     for (name, figure, limit) in rows {
         table_rows.push(vec![name.to_owned(), short(figure), limit.to_string(), limit.verdict(figure).to_owned()]);
     }
-    let did = format!("{} runs that wait for an approval; {} kills, of one of two servers after the other.", answered::RUNS, answered.kills);
-    format!("{did}\n\n{}", table(&table_rows))
+    let did =
+        format!("{} runs that wait for an approval; {} kills, of one of two servers after the other.", answered::RUNS, answered.kills);
+    format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
 }
 
 /// The report of `make bench ARGS=--door`.

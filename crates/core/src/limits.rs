@@ -685,6 +685,10 @@ pub const HOOK_WINDOW_SECONDS: u64 = 5 * 60;
 pub const FIRE_KEY_CHARS_MAX: usize = 255;
 /// How long the idempotency key of a request that fired an automation is remembered; then it may be used for something else.
 pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
+/// Bytes as JSON of what a trigger was given that are kept with the run that it started; what is longer is not kept.
+pub const TRIGGER_PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// How long it is kept, unless its run or the texts of its space go before.
+pub const TRIGGER_PAYLOAD_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// How long a firing is kept.
 pub const FIRING_KEPT_SECONDS: u64 = 90 * 24 * 60 * 60;
 /// How long a worker has a run for itself; it renews its leases every `RUN_BEAT_SECONDS`. A run whose worker is silent for longer is freed.

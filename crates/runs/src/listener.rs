@@ -410,6 +410,7 @@ fn problem(error: &Error) -> String {
         | Error::RateLimited { .. }
         | Error::RerunInDoubt { .. }
         | Error::RerunImpossible { .. }
+        | Error::PayloadUnusable { .. }
         | Error::Unreadable { .. } => error.to_string(),
     }
 }

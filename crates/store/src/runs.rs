@@ -30,7 +30,7 @@ use countersign_core::ports::Runs;
 use countersign_core::ports::runs::{
     Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,
 };
-use countersign_core::run::{Run, RunStatus, StepRecord};
+use countersign_core::run::{Run, RunStatus, StepRecord, TriggerPayload};
 use countersign_core::{Amount, AutomationId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use end::cancel_in;
 use leases::{begin_in, claim_in, park_in, read_lease, read_lease_columns};
@@ -167,6 +167,10 @@ impl Runs for Store {
                 None => Ok(None),
             }
         })
+    }
+
+    fn find_trigger_payload<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<TriggerPayload>, Error>> {
+        Box::pin(self.read_trigger_payload(org, run))
     }
 
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>> {

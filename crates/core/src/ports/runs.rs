@@ -3,7 +3,7 @@
 use super::Error;
 use super::events::Cause;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
-use crate::run::{Run, StepRecord};
+use crate::run::{Run, StepRecord, TriggerPayload};
 use crate::{
     Amount, AutomationId, Digest, EventId, FiringId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp,
     UserId,
@@ -34,6 +34,8 @@ pub trait Runs: Send + Sync {
     fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>>;
     /// The run with its inputs, as it was given them.
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>>;
+    /// What the trigger of a run was given, as it was given it; `None` if that is not kept, or no longer.
+    fn find_trigger_payload<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<TriggerPayload>, Error>>;
     /// The steps that have ended, in order.
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
     /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
@@ -111,6 +113,8 @@ pub struct Start {
     pub inputs: Value,
     /// The same, redacted.
     pub shown_inputs: Value,
+    /// What they were mapped from.
+    pub payload: Option<TriggerPayload>,
     pub queue: String,
     pub concurrency: Concurrency,
     /// At most so many firings of the trigger start a run in that time.

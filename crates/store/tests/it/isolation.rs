@@ -528,6 +528,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
+        last_fired_at: store.last_fired_at(org, &theirs.automation.id).await.unwrap();
+        find_trigger_payload: store.find_trigger_payload(org, &theirs.lease.run).await.unwrap();
+        is_waited_for: store.is_waited_for(org, std::slice::from_ref(&theirs.pending.id)).await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
         find_draft: store.find_draft(org, &theirs.draft).await.unwrap();

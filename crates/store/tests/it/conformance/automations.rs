@@ -1,10 +1,14 @@
 //! Automations as they are saved, fired and run.
 
+use super::retention::backup_of;
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::limits::{
+    DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX, TRIGGER_PAYLOAD_BYTES_MAX,
+    TRIGGER_PAYLOAD_SECONDS,
+};
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
@@ -12,7 +16,7 @@ use countersign_core::ports::runs::{
 };
 use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs, Sessions};
 use countersign_core::principal::Role;
-use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
+use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, TriggerPayload, WaitingFor};
 use countersign_core::{
     AutomationId, Clock as _, EventId, FiringId, Invocation, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp,
 };
@@ -44,6 +48,7 @@ on_both_engines!(
     a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call,
     a_run_that_waits_for_a_person_who_can_tell_is_woken_by_the_doubt,
     a_run_that_was_forgotten_for_a_while_is_woken_and_told,
+    what_a_trigger_was_given_is_kept_sealed_for_a_while_and_up_to_a_length,
     a_run_that_parks_after_its_call_has_ended_is_due_at_once,
     poison_run_quarantined,
     a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
@@ -82,6 +87,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         trigger_type: TriggerType::Webhook,
         inputs: json!({ "since": "now" }),
         shown_inputs: json!({ "since": "now" }),
+        payload: None,
         queue: "fast".to_owned(),
         concurrency: Concurrency::AllowParallel,
         rate: None,
@@ -752,4 +758,25 @@ async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
     assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
     assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
     assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
+}
+
+async fn what_a_trigger_was_given_is_kept_sealed_for_a_while_and_up_to_a_length(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let given = |text: String| TriggerPayload { trigger: "hook".to_owned(), value: json!({ "text": text }) };
+    let fire = async |payload: &TriggerPayload| {
+        let mut new = firing(&tenant, &automation, Occasion::Request);
+        new.start.as_mut().unwrap().payload = Some(payload.clone());
+        fired(store, new).await.1.unwrap()
+    };
+    let (short, long) = (given("canary of a payload".to_owned()), given("x".repeat(TRIGGER_PAYLOAD_BYTES_MAX)));
+    let (kept, dropped) = (fire(&short).await, fire(&long).await);
+    assert_eq!(store.find_trigger_payload(&tenant.org, &kept).await, Ok(Some(short)));
+    assert_eq!(store.find_trigger_payload(&tenant.org, &dropped).await, Ok(None));
+    assert!(!backup_of(store).await.contains("canary of a payload"), "it is sealed");
+    world.clock.advance_seconds(TRIGGER_PAYLOAD_SECONDS);
+    assert_eq!(store.find_trigger_payload(&tenant.org, &kept).await, Ok(None));
+    assert!(store.forget_firings(&tenant.org).await.unwrap() > 0);
+    assert_eq!(store.forget_firings(&tenant.org).await, Ok(0));
 }

@@ -3,12 +3,12 @@
 use super::automations::{at, claimed, fired, firing, gathered, leased, saved, step, with};
 use crate::harness::{Home, Kind, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{FiringOutcome, FiringReason};
+use countersign_core::ledger::Row;
 use countersign_core::limits::{FIRE_KEY_SECONDS, GROUP_HELD_SECONDS, TRIGGER_BATCH_BYTES_MAX, TRIGGER_CROWDED_SECONDS};
 use countersign_core::ports::bus::{GroupName, NewGroup, Start};
 use countersign_core::ports::runs::{
     Concurrency, Fired, FiredGathering, Gather, Gathered, GatheredEvent, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
 };
-use countersign_core::ledger::Row;
 use countersign_core::ports::{Automations, Claims as _, EventBus, EventFeed, Invocations as _, Runs};
 use countersign_core::run::{RunStatus, WaitingFor};
 use countersign_core::{Amount, Clock as _, EventId, Invocation, PrincipalId, SpaceId, Status};
