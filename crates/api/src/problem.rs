@@ -118,6 +118,7 @@ codes! {
     TooManyAutomations = "too_many_automations", 409, "The org has as many automations as it may have";
     TooManyDrafts = "too_many_drafts", 409, "You have as many drafts in the space as you may have";
     AutomationPaused = "automation_paused", 409, "The automation is paused";
+    TriggerDisabled = "trigger_disabled", 409, "The trigger is disabled";
     AutomationArchived = "automation_archived", 409, "The automation is archived";
     RerunRefused = "rerun_refused", 409, "The run cannot be run again from there";
     ArtifactQuarantined = "artifact_quarantined", 409, "The artifact is in quarantine";

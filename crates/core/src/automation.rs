@@ -192,6 +192,7 @@ pub enum FiringReason {
     DstGap,
     Paused,
     Disabled,
+    Filtered,
     AlreadyRunning,
     QueueFull,
     RateLimited,
@@ -209,7 +210,7 @@ pub enum FiringReason {
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -221,6 +222,7 @@ impl FiringReason {
         Self::DstGap,
         Self::Paused,
         Self::Disabled,
+        Self::Filtered,
         Self::AlreadyRunning,
         Self::QueueFull,
         Self::RateLimited,
@@ -250,6 +252,7 @@ impl FiringReason {
             Self::DstGap => "dst_gap",
             Self::Paused => "paused",
             Self::Disabled => "disabled",
+            Self::Filtered => "filtered",
             Self::AlreadyRunning => "already_running",
             Self::QueueFull => "queue_full",
             Self::RateLimited => "rate_limited",
@@ -275,9 +278,14 @@ impl FiringReason {
     pub const fn outcome(self) -> FiringOutcome {
         match self {
             Self::OnTime | Self::CaughtUp | Self::Manual | Self::Rerun => FiringOutcome::Started,
-            Self::CatchUpNone | Self::Superseded | Self::OutsideWindow | Self::OverMax | Self::DstGap | Self::Paused | Self::Disabled => {
-                FiringOutcome::Skipped
-            }
+            Self::CatchUpNone
+            | Self::Superseded
+            | Self::OutsideWindow
+            | Self::OverMax
+            | Self::DstGap
+            | Self::Paused
+            | Self::Disabled
+            | Self::Filtered => FiringOutcome::Skipped,
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
             Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
             Self::InputsInvalid

@@ -646,7 +646,7 @@ pub const EVENT_LEASE_SECONDS: u64 = 30;
 pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
 /// Events that one claim takes; more are refused with `invalid_request`.
 pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
-/// How long a server that handles the events of an org has them for itself. Another one takes over from one that is gone.
+/// How long a server that handles the events of an org has them for itself, unless it is gone before: another one then takes over at once.
 pub const GROUP_HELD_SECONDS: u64 = 10;
 /// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
 pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
@@ -695,6 +695,10 @@ pub const HOOK_WINDOW_SECONDS: u64 = 5 * 60;
 pub const FIRE_KEY_CHARS_MAX: usize = 255;
 /// How long the idempotency key of a request that fired an automation is remembered; then it may be used for something else.
 pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
+/// Bytes as JSON of what a trigger was given that are kept with the run that it started; what is longer is not kept.
+pub const TRIGGER_PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// How long it is kept, unless its run or the texts of its space go before.
+pub const TRIGGER_PAYLOAD_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// How long a firing is kept.
 pub const FIRING_KEPT_SECONDS: u64 = 90 * 24 * 60 * 60;
 /// How long a worker has a run for itself; it renews its leases every `RUN_BEAT_SECONDS`. A run whose worker is silent for longer is freed.
@@ -702,6 +706,8 @@ pub const RUN_LEASE_SECONDS: u64 = 7;
 pub const RUN_BEAT_SECONDS: u64 = 2;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
+/// How long the call of a run has ended before the run counts as forgotten if it still waits for it; then it is woken, and that is counted.
+pub const RUN_FORGOTTEN_SECONDS: u64 = 30;
 /// How often the worker of a run goes at the same step; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.

@@ -1,6 +1,6 @@
-//! Listens to an org's events, in order: fires the event triggers whose filters match, and wakes runs whose call has ended. An event is
-//! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
-//! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
+//! Listens to an org's events, in order: fires the event triggers whose filters match, and tells the workers of runs whose call has ended. An
+//! event is handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and
+//! loses nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 //!
 //! Events are read without claims, because that costs nothing for those that concern no automation. Where one cannot be handled, they are
 //! claimed instead: it comes again later, becomes a dead letter in the end, and the others do not wait for it.
@@ -35,6 +35,9 @@ const PASSED_MAX: i64 = 5_000;
 
 /// How often the cursor is saved while nothing more happens, so that the group does not look further behind than it is.
 const SAVED_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a server that left events to another one looks whether that one is still there.
+const HOLDER_ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// How often new orgs are looked for.
 const ORGS_EVERY: Duration = Duration::from_secs(2);
@@ -152,8 +155,8 @@ impl Engine {
             return Ok(());
         }
         self.follow_changes(org, triggers).await?;
-        if let Err(error) = self.wake_waiting(org, claimed.iter().map(|claimed| &claimed.event)).await {
-            tracing::warn!(%org, %error, "runs that wait for their calls were not woken; they are looked for later");
+        if let Err(error) = self.tell_of_ended_calls(org, claimed.iter().map(|claimed| &claimed.event)).await {
+            tracing::debug!(%org, %error, "workers were not told of runs that go on; they look by themselves");
         }
         let mut done = Vec::new();
         for Claimed { event, claim, delivery, .. } in claimed {
@@ -197,11 +200,14 @@ impl Engine {
             // One server handles them: another one later could start what the first had to drop.
             if self.ledger().is_shared() && (!is_idle || has_left_some) {
                 if !self.holds(org, hold).await? {
-                    // There may be runs to work on all the same.
-                    self.0.due.tell_all();
-                    has_left_some |= !is_idle;
+                    if !is_idle {
+                        // There may be runs to work on all the same.
+                        self.0.due.tell_all();
+                        has_left_some = true;
+                    }
                     after = events.last().map_or(after, |event| event.seq);
-                    self.wait_for_more(org, after, has_all, stop).await;
+                    // Whoever has them may go at any time, and no event tells of that.
+                    let _elapsed = tokio::time::timeout(HOLDER_ASKED_EVERY, self.wait_for_more(org, after, has_all, stop)).await;
                     continue;
                 }
                 if has_left_some {
@@ -222,7 +228,8 @@ impl Engine {
                 }
                 (saved, saved_at) = (after, Instant::now());
             }
-            let mut has_fired = self.wake_waiting(org, events.iter()).await?;
+            self.tell_of_ended_calls(org, events.iter()).await?;
+            let mut has_fired = false;
             for event in &events {
                 if !self.holds_on(org, hold).await? {
                     return Ok(());
@@ -353,22 +360,17 @@ impl Engine {
         Ok(has_fired)
     }
 
-    /// Has the runs go on that wait for the calls which these events tell of. Returns whether there were any. One that begins to wait after
-    /// this sees for itself that its call has ended.
-    async fn wake_waiting(&self, org: &OrgId, events: impl Iterator<Item = &Event>) -> Result<bool, Error> {
-        // In doubt is no end, but a run that waits for an answer to its call has to know of it.
+    /// Tells the workers if a run waits for a call that these events tell the end of: the write that ended the call has made the run due.
+    async fn tell_of_ended_calls(&self, org: &OrgId, events: impl Iterator<Item = &Event>) -> Result<(), Error> {
+        // In doubt is no end, but a run that waits for an answer to its call goes on to a person who can tell.
         let is_news = |status: &Status| status.is_final() || *status == Status::InDoubt;
         let news: Vec<_> = Status::ALL.into_iter().filter(is_news).map(Status::event_name).collect();
         let told = events.filter(|event| news.contains(&event.name.as_str()));
         let calls: Vec<_> = told.filter_map(|event| InvocationId::parse(&event.key).ok()).collect();
-        if calls.is_empty() {
-            return Ok(false);
-        }
-        let is_woken = self.ledger().wake_runs(org, &calls).await?;
-        if is_woken {
+        if !calls.is_empty() && self.ledger().is_waited_for(org, &calls).await? {
             self.0.due.tell_all();
         }
-        Ok(is_woken)
+        Ok(())
     }
 
     /// The automations that led to the event: as its row says, or those of the run whose call it is about. SECURITY: of an event that somebody
@@ -408,6 +410,7 @@ fn problem(error: &Error) -> String {
         | Error::RateLimited { .. }
         | Error::RerunInDoubt { .. }
         | Error::RerunImpossible { .. }
+        | Error::PayloadUnusable { .. }
         | Error::Unreadable { .. } => error.to_string(),
     }
 }

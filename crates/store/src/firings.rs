@@ -32,6 +32,9 @@ const FORGET_KEYS: &str = "DELETE FROM fire_keys WHERE org_id = $1 AND (automati
 const FORGET_FIRINGS: &str = "DELETE FROM firings WHERE org_id = $1 AND id IN (SELECT id FROM firings
      WHERE org_id = $1 AND last_at < $2 ORDER BY last_at LIMIT $3)";
 
+const FORGET_PAYLOADS: &str = "DELETE FROM trigger_payloads WHERE org_id = $1 AND run_id IN (SELECT run_id FROM trigger_payloads
+     WHERE org_id = $1 AND kept_until <= $2 ORDER BY kept_until LIMIT $3)";
+
 /// Which firings of an automation to list; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FiringFilter {
@@ -75,22 +78,22 @@ impl Store {
         page(self.db.read(sql, &params).await?, request.limit, read_firing, |firing| firing.id.to_string())
     }
 
-    /// Removes firings of long ago, and idempotency keys that have expired, in writes of up to `FORGET_ROWS` of each, and up to `FORGET_WRITES`
-    /// of them. Returns how many.
+    /// Removes firings of long ago, idempotency keys that have expired, and payloads whose time is over, in writes of up to `FORGET_ROWS` of
+    /// each, and up to `FORGET_WRITES` of them. Returns how many.
     pub async fn forget_firings(&self, org: &OrgId) -> Result<u64, Error> {
         let mut forgotten = 0;
         for _ in 0..FORGET_WRITES {
-            let (firings, keys) = self.forget_some_firings(org).await?;
-            forgotten += firings + keys;
-            if firings.max(keys) < u64::from(FORGET_ROWS) {
+            let some = self.forget_some_firings(org).await?;
+            forgotten += some.iter().sum::<u64>();
+            if some.into_iter().all(|rows| rows < u64::from(FORGET_ROWS)) {
                 break;
             }
         }
         Ok(forgotten)
     }
 
-    /// Returns how many firings, and how many keys.
-    async fn forget_some_firings(&self, org: &OrgId) -> Result<(u64, u64), Error> {
+    /// Returns how many firings, keys and payloads.
+    async fn forget_some_firings(&self, org: &OrgId) -> Result<[u64; 3], Error> {
         let org = org.clone();
         self.db
             .write(org.clone(), move |tx| {
@@ -98,7 +101,8 @@ impl Store {
                     let (now, most) = (tx.now(), i64::from(FORGET_ROWS));
                     let keys = tx.exec(FORGET_KEYS, &vals![org.as_str(), now, most]).await?;
                     let firings = tx.exec(FORGET_FIRINGS, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS), most]).await?;
-                    Ok((firings, keys))
+                    let payloads = tx.exec(FORGET_PAYLOADS, &vals![org.as_str(), now, most]).await?;
+                    Ok([firings, keys, payloads])
                 })
             })
             .await
@@ -479,7 +483,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_to_be_forgotten_is_found_by_its_time() {
         let store = crate::fixture::sqlite().await;
-        for (sql, index) in [(FORGET_KEYS, "fire_keys_by_expiry"), (FORGET_FIRINGS, "firings_by_time")] {
+        let payloads = (FORGET_PAYLOADS, "trigger_payloads_by_expiry");
+        for (sql, index) in [(FORGET_KEYS, "fire_keys_by_expiry"), (FORGET_FIRINGS, "firings_by_time"), payloads] {
             let rows = store.db.read(&format!("EXPLAIN QUERY PLAN {sql}"), &vals!["org", 1_i64, 1_i64]).await.unwrap();
             let plan = format!("{rows:?}");
             assert!(plan.contains(index), "{plan}");

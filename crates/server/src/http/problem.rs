@@ -314,7 +314,8 @@ fn of_run(error: runs::Error, detail: String) -> Refusal {
         E::UnknownAutomation { automation } => Refusal::not_found("automation", automation.as_str()),
         E::UnknownTrigger { trigger } => Refusal::not_found("trigger", &trigger),
         E::Archived { .. } => Refusal::new(Code::AutomationArchived, detail),
-        E::Paused { .. } | E::Disabled { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::Paused { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::Disabled { .. } => Refusal::new(Code::TriggerDisabled, detail),
         E::InputsInvalid { mistakes } => Refusal::new(Code::InputsInvalid, detail).with_mistakes(mistakes),
         E::KeyReused { .. } => Refusal::new(Code::IdempotencyKeyReused, detail),
         E::RateLimited { retry_after_seconds } => {
@@ -322,7 +323,7 @@ fn of_run(error: runs::Error, detail: String) -> Refusal {
             refusal.0.retry_after_ms = Some(u64::from(retry_after_seconds) * 1_000);
             refusal
         }
-        E::RerunInDoubt { .. } => Refusal::new(Code::RerunRefused, detail),
+        E::RerunInDoubt { .. } | E::PayloadUnusable { .. } => Refusal::new(Code::RerunRefused, detail),
         E::RerunImpossible { why, .. } => Refusal::new(Code::RerunRefused, format!("{detail}: {why}")),
         E::Unreadable { .. } => internal(&detail),
         E::Store(error) => error.into(),

@@ -65,7 +65,7 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
     let turn = Arc::clone(app.filter_turns()).acquire_owned().await.map_err(|_| Error::invalid("the filter could not be tried"))?;
     let judged = tokio::task::spawn_blocking(move || -> Result<Vec<Judged>, Vec<Mistake>> {
         let _turn = turn;
-        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse)?;
+        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::of_events)?;
         Ok(events.into_iter().filter_map(|told| judge(&concerned, &filter, told)).collect())
     });
     let judged = judged.await.map_err(|_| Error::invalid("the filter could not be tried"))?;

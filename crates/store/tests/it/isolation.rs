@@ -529,6 +529,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
+        last_fired_at: store.last_fired_at(org, &theirs.automation.id).await.unwrap();
+        find_trigger_payload: store.find_trigger_payload(org, &theirs.lease.run).await.unwrap();
+        is_waited_for: store.is_waited_for(org, std::slice::from_ref(&theirs.pending.id)).await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
         find_draft: store.find_draft(org, &theirs.draft).await.unwrap();
@@ -569,7 +572,7 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 47] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
     ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
@@ -582,6 +585,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
     ("keep_leases", "for workers, of runs that they lease"),
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
+    ("free_earlier_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
     ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
@@ -619,7 +623,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 130] = [
+const WRITES: [&str; 129] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -644,7 +648,6 @@ const WRITES: [&str; 130] = [
     "save_run",
     "save_run_along",
     "give_back",
-    "wake_runs",
     "cancel_run",
     "publish",
     "subscribe",
@@ -1072,7 +1075,6 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         assert_eq!(store.save_run(saved).await, Ok(false));
     }
     store.give_back(lease).await.unwrap();
-    assert_eq!(store.wake_runs(org, std::slice::from_ref(&theirs.pending.id)).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
     let found = store.find_document(&theirs.tenant.org, &theirs.tenant.space, &theirs.document).await.unwrap().unwrap();
     let taken = documents::state("taken", "text of theirs", &[]);

@@ -13,6 +13,7 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   dst_gap: 'its day has no such time: the clocks went forward.',
   paused: 'the automation was paused.',
   disabled: 'the trigger was disabled.',
+  filtered: 'the filter of the webhook does not accept it.',
   already_running: 'a run had not ended yet.',
   queue_full: 'as many runs as may wait were waiting.',
   rate_limited: 'it fired too often.',
