@@ -143,6 +143,9 @@ pub struct ErrorView {
 pub struct CostView {
     /// Null where the effect ran inside the server and no honest figure exists.
     pub cpu_ms: Option<u64>,
+    /// Dollars as text; absent if the action had no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<String>,
     /// What the host's processors used while the effect was made, whatever else they did meanwhile; null where the host does not tell it.
     pub energy_mwh: Option<f64>,
 }
@@ -369,7 +372,11 @@ impl ActionReceipt {
             inputs: echo.inputs.unwrap_or_else(empty_object),
             outputs: result.or(view.result).map(|output| told_output(output, view.dry_run)),
             policy: view.gates.iter().map(|gate| (gate.gate.as_str().to_owned(), gate.verdict.into())).collect(),
-            cost: CostView { cpu_ms: number("/cost/cpu_ms"), energy_mwh: number("/cost/energy_uj").map(|uj| uj as f64 / 3_600_000.0) },
+            cost: CostView {
+                cpu_ms: number("/cost/cpu_ms"),
+                usd: view.cost_usd,
+                energy_mwh: number("/cost/energy_uj").map(|uj| uj as f64 / 3_600_000.0),
+            },
             timing: TimingView {
                 queued_ms: number("/timing/queued_ms").unwrap_or_default(),
                 exec_ms: number("/timing/exec_ms").unwrap_or_default(),

@@ -84,9 +84,12 @@ pub struct RunView {
     pub invocation_id: Option<String>,
     /// How long it has worked; waiting for a person does not count.
     pub worked_ms: u64,
-    /// What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
+    /// What its calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
     #[serde(default)]
     pub cost_usd: Option<String>,
+    /// The actions of its calls that had no price: they count nothing in `cost_usd`. Empty in lists.
+    #[serde(default)]
+    pub unpriced: Vec<String>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
     pub rerun_of: Option<String>,
@@ -130,6 +133,7 @@ impl RunView {
             invocation_id: run.invocation.map(|invocation| invocation.to_string()),
             worked_ms: run.worked_ms,
             cost_usd: None,
+            unpriced: Vec::new(),
             recoveries: run.recoveries,
             rerun_of: run.rerun_of.map(|run| run.to_string()),
             chain: run.chain.iter().map(ToString::to_string).collect(),

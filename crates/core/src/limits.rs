@@ -775,6 +775,8 @@ pub const QUEUED_RUNS_MAX: u32 = 10_000;
 pub const QUEUED_RUNS_DEFAULT: u32 = 100;
 /// Dollars that one run may spend, in whole dollars; more are refused with `range`.
 pub const BUDGET_DOLLARS_MAX: i64 = 1_000;
+/// Characters of the field of a result whose units a price counts; a longer one is refused with `invalid_request`.
+pub const PRICE_FIELD_CHARS_MAX: usize = 200;
 /// Firings of one trigger that its rate may allow, and the time that they are counted in; more are refused with `range`.
 pub const TRIGGER_RATE_MAX: u32 = 10_000;
 pub const TRIGGER_RATE_DEFAULT: u32 = 600;

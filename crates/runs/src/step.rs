@@ -167,7 +167,7 @@ impl Walk {
         }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
-        match self.reserve(step, self.run.attempts, &params).await? {
+        match self.reserve(step, self.run.attempts).await? {
             Reserved::Done => {}
             Reserved::TooMuch => {
                 let message = format!("with this call the run could cost more than ${}", execution.budget_cap_usd);
@@ -285,7 +285,7 @@ impl Walk {
                     OnInterrupted::Retry => {
                         let again = self.again(WaitingFor::Reconcile, SOON);
                         let soon = Waits { invocation: Some(invocation.id.clone()), attempts, ..again };
-                        match self.reserve(step, attempts + 1, &self.params_of(step, &invocation).await).await? {
+                        match self.reserve(step, attempts + 1).await? {
                             Reserved::Done => {}
                             // A person can say what became of it, which costs nothing.
                             Reserved::TooMuch => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
@@ -308,11 +308,6 @@ impl Walk {
                 },
             }
         }
-    }
-
-    /// The params of the call. Its row may have less of them.
-    async fn params_of(&self, step: &StepProgram, invocation: &Invocation) -> Value {
-        self.prepare(step).await.ok().flatten().unwrap_or_else(|| invocation.call.params.clone())
     }
 
     /// The limit that a call ran into, if it was cut off before its action's own time was over.

@@ -462,7 +462,6 @@ fn engine(
         renderer: render::renderer().map_err(|error| Error::Source(error.to_string()))?,
         clock: Arc::clone(clock),
         random: Arc::clone(random),
-        prices: None,
     };
     let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).collect();
     Ok(runs::Engine::new(ports, runs::Settings { queues }))

@@ -27,6 +27,7 @@ pub(crate) mod observe;
 pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;
+pub(crate) mod prices;
 pub(crate) mod retention;
 pub(crate) mod reviews;
 pub(crate) mod runs;

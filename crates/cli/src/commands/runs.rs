@@ -141,7 +141,7 @@ impl Resource for RunView {
         Field::both("trigger", Column::Whole, |one, _| Some(trigger(one))),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
-        Field::line("cost", |one, _| one.cost_usd.as_ref().filter(|cost| *cost != "0").map(|cost| Cell::text(format!("${cost}")))),
+        Field::line("cost", |one, _| one.cost_usd.as_ref().map(|cost| Cell::text(cost_words(cost, &one.unpriced)))),
         Field::line("waits for", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("error", |one, _| maybe(one.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)))),
         Field::line("failed step", |one, _| maybe(one.error.as_ref().and_then(|error| error.step_id.as_ref()))),
@@ -172,6 +172,14 @@ impl Resource for RunView {
             _ => None,
         }
     }
+}
+
+/// What a run did cost, and what of it counts nothing.
+fn cost_words(usd: &str, unpriced: &[String]) -> String {
+    if unpriced.is_empty() {
+        return format!("${}", clean::line(usd));
+    }
+    format!("${} (no price, so $0: {})", clean::line(usd), clean::line(&unpriced.join(", ")))
 }
 
 fn name(run: &RunView) -> &str {

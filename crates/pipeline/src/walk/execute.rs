@@ -16,6 +16,7 @@ use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::{Announced, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::Row;
+use countersign_core::price::Charge;
 use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Action, Digest, Invocation, PrincipalId, Status};
 use receipt::body::ApprovalBody;
@@ -83,6 +84,9 @@ impl Walk {
                 return Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, Row::Insert, Err(open.error), walking))));
             }
         };
+        if invocation.intention == Intention::Effect {
+            invocation.charge = self.ledger().find_price(&invocation.org, &invocation.action).await?.map(Charge::from);
+        }
         self.label_before(cleared.gated()).await?;
         self.inner.progress.decided(&invocation.id, cleared.rules_version());
         // Joined before the row exists: recovery treats a running row that no process is walking as left behind.

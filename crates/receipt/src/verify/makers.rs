@@ -35,6 +35,8 @@ impl People {
             | RuleChange::PoliciesSet { .. }
             | RuleChange::CrossingAllowed { .. }
             | RuleChange::CrossingForbidden { .. }
+            | RuleChange::PriceSet { .. }
+            | RuleChange::PriceRemoved { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
             | RuleChange::SourceSet { .. }
@@ -70,6 +72,8 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::PoliciesSet { .. }
         | RuleChange::CrossingAllowed { .. }
         | RuleChange::CrossingForbidden { .. }
+        | RuleChange::PriceSet { .. }
+        | RuleChange::PriceRemoved { .. }
         | RuleChange::BandLimited { .. }
         | RuleChange::RoleChanged { .. }
         | RuleChange::CanaryAdded { .. }

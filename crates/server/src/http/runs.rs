@@ -15,8 +15,10 @@ use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use countersign_core::Invocation;
 use countersign_core::run::{Run, RunStatus, StepRecord};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -92,12 +94,17 @@ pub(super) async fn rerun(
 }
 
 async fn view(app: &App, caller: &Caller, run: Run, steps: Vec<StepRecord>) -> Result<RunView, Refusal> {
-    let receipts = runs::receipts_of(app, &run.org, &steps).await?;
-    let shown =
-        |(step, receipt): (StepRecord, Option<(String, u64)>)| StepView::new(step, receipt.map(|(id, seq)| ReceiptRefView { id, seq }));
-    let steps = steps.into_iter().zip(receipts).map(shown).collect();
+    let calls = runs::calls_of(app, &run.org, &steps).await?;
+    let is_unpriced = |call: &&Invocation| call.started_at.is_some() && call.charge.is_none();
+    let unpriced: BTreeSet<_> = calls.iter().flatten().filter(is_unpriced).map(|call| call.action.to_string()).collect();
+    let shown = |(step, call): (StepRecord, Option<Invocation>)| {
+        let receipt = call.and_then(|call| call.receipt).map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq });
+        StepView::new(step, receipt)
+    };
+    let steps = steps.into_iter().zip(calls).map(shown).collect();
     let name = runs::names_of(app, &caller.principal, std::slice::from_ref(&run)).await?.remove(&run.automation);
     let cost_usd = Some(app.store().find_run_cost(&run.org, &run.id).await?.to_string());
     let trigger_payload = runs::payload_of(app, &run).await?;
-    Ok(RunView { cost_usd, trigger_payload, ..RunView::new(run, name, steps) })
+    let unpriced = unpriced.into_iter().collect();
+    Ok(RunView { cost_usd, unpriced, trigger_payload, ..RunView::new(run, name, steps) })
 }

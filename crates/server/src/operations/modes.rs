@@ -118,7 +118,7 @@ pub(crate) fn automation_of(text: &str) -> Result<AutomationId, Error> {
 }
 
 /// Whether the action is known not to exist. A source that cannot be asked now may still have it.
-fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
+pub(super) fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
     let source = sources.iter().find(|source| source.id == action.source());
     source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
 }

@@ -10,7 +10,7 @@ use countersign_core::limits::FIRE_KEY_CHARS_MAX;
 use countersign_core::ports::runs::{Asker, Fired};
 use countersign_core::ports::{Automations, Invocations, Runs};
 use countersign_core::run::{Run, RunStatus, StepRecord};
-use countersign_core::{AutomationId, Digest, OrgId, Principal, RunId, Space};
+use countersign_core::{AutomationId, Digest, Invocation, OrgId, Principal, RunId, Space};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,17 +84,16 @@ async fn watched(app: &App, run: Run, limit: Duration) -> Result<Run, Error> {
     Ok(last)
 }
 
-/// The receipts of the calls of these steps: for each, its id and its place in the log.
-pub(crate) async fn receipts_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Result<Vec<Option<(String, u64)>>, Error> {
-    let mut receipts = Vec::with_capacity(steps.len());
+/// The calls of these steps, as far as they are kept.
+pub(crate) async fn calls_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Result<Vec<Option<Invocation>>, Error> {
+    let mut calls = Vec::with_capacity(steps.len());
     for step in steps {
-        let invocation = match &step.invocation {
+        calls.push(match &step.invocation {
             Some(id) => app.store().find_invocation(org, id).await?,
             None => None,
-        };
-        receipts.push(invocation.and_then(|invocation| invocation.receipt).map(|receipt| (receipt.id.to_string(), receipt.seq)));
+        });
     }
-    Ok(receipts)
+    Ok(calls)
 }
 
 /// What the trigger of a run was given, as far as it may be shown.

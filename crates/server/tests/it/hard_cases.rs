@@ -11,7 +11,6 @@ use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
-use countersign_core::price::Prices;
 use countersign_core::source::{Error, Listings, Output};
 use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SourceId, SpaceId, Tier};
 use reqwest::Method;
@@ -68,7 +67,7 @@ on_sqlite!(
     what_a_person_approved_is_tried_again_without_asking_them_again,
     a_step_is_not_repeated_after_its_key_has_expired,
     a_run_spends_no_more_than_it_may,
-    each_attempt_is_paid,
+    an_attempt_that_was_not_made_costs_nothing,
     a_call_in_doubt_is_not_repeated_beyond_the_budget,
     an_attempt_is_saved_before_the_next,
     a_queue_follows_what_was_measured,
@@ -197,7 +196,8 @@ async fn a_cancel_does_not_wait_for_the_step(kind: Kind) {
 /// A worker is killed between the reservation of a paid call and its outcome. The call may have been paid, so it counts, and the one that is
 /// made in its place is paid too.
 async fn budget_never_crossed(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
@@ -1430,21 +1430,16 @@ async fn a_call_of_a_run_is_a_dead_letter_once_the_run_has_given_it_up(kind: Kin
     server.verify().await;
 }
 
-/// Every call of `fake.read` and `fake.set` costs forty cents.
-struct FortyCents;
-
-impl Prices for FortyCents {
-    fn worst_case(&self, action: &str, _params: &Value) -> Option<Amount> {
-        if ["fake.read", "fake.set"].contains(&action) { Amount::parse("0.40") } else { None }
-    }
-
-    fn cost(&self, _ended: &Invocation) -> Option<Amount> {
-        Amount::parse("0.40")
+/// Every call of these actions costs forty cents.
+async fn forty_cents_for(server: &TestServer, actions: &[&str]) {
+    for action in actions {
+        server.owner.send(Method::PUT, &format!("/api/v1/prices/{action}"), Some(json!({ "usd": "0.40" }))).await.ok();
     }
 }
 
 async fn a_run_spends_no_more_than_it_may(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
@@ -1465,23 +1460,26 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);
 }
 
-async fn each_attempt_is_paid(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+async fn an_attempt_that_was_not_made_costs_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read"]);
-    definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2, "retry_backoff": "none" });
+    definition["execution"] = json!({ "budget_cap_usd": 0.5, "max_retries": 2, "retry_backoff": "none" });
     let id = id_of(&saved(&server.owner, definition).await);
     for _ in 0..2 {
         server.source.will_fail(busy(1));
     }
     let run = run(&server.owner, &id, json!({})).await;
     let shown = ended(&server.owner, &run).await;
-    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
-    assert_eq!((server.source.calls().len(), &shown["cost_usd"]), (2, &json!("0.8")), "the third attempt is not made");
+    assert_eq!((&shown["status"], &shown["cost_usd"]), (&json!("succeeded"), &json!("0.4")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 3);
+    server.verify().await;
 }
 
 async fn a_call_in_doubt_is_not_repeated_beyond_the_budget(kind: Kind) {
-    let server = with_set(TestServer::start_priced(kind, Arc::new(FortyCents)).await).await;
+    let server = with_set(TestServer::start(kind).await).await;
+    forty_cents_for(&server, &["fake.set"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.set"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2 });

@@ -55,6 +55,7 @@ mod openid_issuer;
 mod pages;
 mod plans;
 mod policies;
+mod prices;
 mod progress;
 mod quarantine;
 mod records;

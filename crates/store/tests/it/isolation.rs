@@ -29,6 +29,7 @@ use countersign_core::ports::{
     AddedSources, Artifacts, Automations, Batches, Breakers, Claims, Definitions, Documents, EventBus, EventFeed, Invocations,
     KeptConnections, Lines, Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
+use countersign_core::price::{Price, ResultField, Unit};
 use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::retention::Retention;
@@ -209,6 +210,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.review(&tenant.org, &action(READ), pin, &by).await.unwrap();
     let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
+    store.set_price(&tenant.org, &action(WRITE), price_of(name), &by).await.unwrap();
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
@@ -358,6 +360,12 @@ fn line_of(of: &Invocation) -> NewLine {
     NewLine { org, session, invocation, identity: digest(4), line: "line".into(), kept_seconds: 60 }
 }
 
+/// Another one for each name.
+fn price_of(name: &str) -> Price {
+    let unit = Unit { field: ResultField::parse(&format!("result.{name}")).unwrap(), at_most: Amount::MAX };
+    Price { usd: Amount::default(), unit: Some(unit) }
+}
+
 fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
     Crossing { from: tenant.space.clone(), to: to.clone(), action: action(WRITE) }
 }
@@ -430,6 +438,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_reverts: store.find_reverts(std::slice::from_ref(&Invocation { org: org.clone(), ..theirs.reverted.clone() })).await.unwrap();
         find_quarantine: store.find_quarantine(org, &theirs.quarantined).await.unwrap();
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
+        find_price: store.find_price(org, &action(WRITE)).await.unwrap();
+        list_prices: store.list_prices(org, &all).await.unwrap();
         is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
         list_approvers: store.list_approvers(org).await.unwrap();
         list_canaries: store.list_canaries(org).await.unwrap();
@@ -698,6 +708,8 @@ const WRITES: [&str; 129] = [
     "give_grant",
     "give_consent",
     "withdraw_consent",
+    "set_price",
+    "remove_price",
     "allow_crossing",
     "forbid_crossing",
     "set_policies",
@@ -953,6 +965,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert!(matches!(store.open_batch(new).await, Ok(OpenedBatch::New(_))), "another org's key is not taken");
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
+    assert!(matches!(store.remove_price(org, &action(WRITE), &by).await, Ok(Some(_))), "our own");
+    assert_eq!(store.remove_price(org, &action(WRITE), &by).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
@@ -1016,6 +1030,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.expire_quarantines(org).await, Ok(vec![]));
     store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
+    store.set_price(org, &action(WRITE), price_of("ours"), &by).await.unwrap();
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     let away = countersign_core::source::Error::Unreachable { source_id: "remote".into(), message: "down".into() };
     store.note_listing(org, &remote(), Some(&away)).await.unwrap();

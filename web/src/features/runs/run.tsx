@@ -194,7 +194,12 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
       <Section title="About">
         <Facts>
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
-          {run.cost_usd && run.cost_usd !== '0' && <Fact name="Cost">${run.cost_usd}</Fact>}
+          {run.cost_usd && (
+            <Fact name="Cost">
+              ${run.cost_usd}
+              {run.unpriced && run.unpriced.length > 0 && ` · no price, so $0: ${line(run.unpriced.join(', '))}`}
+            </Fact>
+          )}
           <Fact name="Queue">{line(run.queue)}</Fact>
           {run.asked_by && <Fact name="Asked for by">{line(nameOf(run.asked_by))}</Fact>}
           {run.recoveries > 0 && <Fact name="Taken up again">{run.recoveries} times, after its worker had gone</Fact>}
