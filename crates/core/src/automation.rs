@@ -206,10 +206,11 @@ pub enum FiringReason {
     CreatorInactive,
     ActionUnavailable,
     BreakerOpen,
+    FilterTooCostly,
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -235,6 +236,7 @@ impl FiringReason {
         Self::CreatorInactive,
         Self::ActionUnavailable,
         Self::BreakerOpen,
+        Self::FilterTooCostly,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -264,6 +266,7 @@ impl FiringReason {
             Self::CreatorInactive => "creator_inactive",
             Self::ActionUnavailable => "action_unavailable",
             Self::BreakerOpen => "breaker_open",
+            Self::FilterTooCostly => "filter_too_costly",
         }
     }
 
@@ -286,7 +289,8 @@ impl FiringReason {
             | Self::ChainTooDeep
             | Self::CreatorInactive
             | Self::ActionUnavailable
-            | Self::BreakerOpen => FiringOutcome::Refused,
+            | Self::BreakerOpen
+            | Self::FilterTooCostly => FiringOutcome::Refused,
         }
     }
 }
