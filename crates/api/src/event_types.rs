@@ -110,7 +110,7 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),
     (
         "automation.trigger_disabled",
-        "A trigger fired too often for too long, and was disabled.",
+        "A trigger fired too often for too long, or its filter took too much work, and was disabled.",
         Shape::Members(&[
             ("automation_id", Text(AUTOMATION)),
             ("trigger_id", Text("added")),

@@ -17,13 +17,13 @@ mod tests;
 pub use budget::Part;
 pub(crate) use number::Number;
 pub(crate) use path::Path;
-pub(crate) use pattern::{Pattern, compile, finds};
+pub(crate) use pattern::{Compiled, Pattern};
 pub(crate) use scalar::{Scalar, ScalarRef};
 pub use schema::schema;
 
 use crate::Mistake;
-use countersign_core::action::nearest;
 use countersign_core::json::escape;
+use countersign_core::nearest::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -138,6 +138,11 @@ impl Filter {
     /// What all of it costs.
     pub fn cost(&self) -> u32 {
         self.parts().iter().map(|part| part.cost).sum()
+    }
+
+    /// Whether an event may have to be searched for it.
+    pub(crate) fn searches(&self) -> bool {
+        self.parts().iter().any(|part| part.cost > 1)
     }
 
     /// How many of its regexes have no literal that every match contains. They count against `FILTER_BARE_REGEXES_MAX`.

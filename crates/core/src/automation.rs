@@ -207,6 +207,7 @@ pub enum FiringReason {
     CreatorInactive,
     ActionUnavailable,
     BreakerOpen,
+    FilterTooCostly,
 }
 
 impl FiringReason {
@@ -237,6 +238,7 @@ impl FiringReason {
         Self::CreatorInactive,
         Self::ActionUnavailable,
         Self::BreakerOpen,
+        Self::FilterTooCostly,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -267,6 +269,7 @@ impl FiringReason {
             Self::CreatorInactive => "creator_inactive",
             Self::ActionUnavailable => "action_unavailable",
             Self::BreakerOpen => "breaker_open",
+            Self::FilterTooCostly => "filter_too_costly",
         }
     }
 
@@ -294,7 +297,8 @@ impl FiringReason {
             | Self::ChainTooDeep
             | Self::CreatorInactive
             | Self::ActionUnavailable
-            | Self::BreakerOpen => FiringOutcome::Refused,
+            | Self::BreakerOpen
+            | Self::FilterTooCostly => FiringOutcome::Refused,
         }
     }
 }

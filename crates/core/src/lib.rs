@@ -31,6 +31,7 @@ pub mod ledger;
 pub mod limiter;
 pub mod limits;
 pub mod mcp;
+pub mod nearest;
 pub mod notification;
 pub mod observe;
 pub mod policies;

@@ -151,6 +151,9 @@ pub const PROGRESS_SILENCE_SECONDS: u64 = 15;
 pub const PROGRESS_FOLLOW_SECONDS_MAX: u64 = 5 * 60;
 /// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
 pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
+/// Pending calls of which a server remembers whether they are void, once their params had to be opened to find it out; beyond this, all are
+/// forgotten, and opened once more.
+pub const VOIDS_REMEMBERED_MAX: usize = 10_000;
 /// Sources that a session can name; more are refused with `invalid_request`.
 pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
@@ -212,6 +215,11 @@ pub const IDEMPOTENCY_SECONDS: u64 = 24 * 60 * 60;
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
 /// Bytes of a request body; a larger one is refused with `body_too_large` before it is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a text in a request, and of the name of a member; a longer one is refused with `invalid_request` before anything looks at it. Params,
+/// inputs, definitions and the like are values, bounded as a whole; the few texts that may be longer have a bound of their own.
+pub const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// A request with a larger body is handled by the threads for heavy work, and a value that is larger is looked at there.
+pub const LIGHT_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all request headers; the listener refuses more.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How long a client may take to send its headers; then the connection is closed.
@@ -520,6 +528,8 @@ pub const MCP_TOOLS_SHOWN_MAX: usize = 128;
 pub const MCP_PAGE_ROWS: usize = 200;
 /// Matches that `search_actions` returns; further ones are counted.
 pub const MCP_FOUND_MAX: usize = 20;
+/// Characters of a text that the server's own tools take, such as the words of a search; a longer one is refused.
+pub const MCP_ARGUMENT_CHARS_MAX: usize = 500;
 /// Characters of the instructions at the MCP door; guides beyond are left out.
 pub const MCP_DOOR_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
 /// Pages of resources or prompts that are asked of one source for one list; the rest is left out.
@@ -813,6 +823,13 @@ pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
 /// Places of a filter's regex with its repetitions written out, which a search may all be at for each byte; more are refused with
 /// `filter_too_complex`.
 pub const FILTER_REGEX_PLACES_MAX: usize = 1_000;
+/// States of a filter's regex whose whole automaton is too large for a table: each byte that it searches may cost so many looks. More are refused
+/// with `filter_too_complex`.
+pub const FILTER_REGEX_STATES_MAX: usize = 1_000;
+/// The work that one test of a filter may be for one event, and all filters of an org together: looking at one byte is 1, or as much as its regex
+/// has states if these do not fit into a table. A trigger whose filter asks for more is disabled, with `filter_too_costly`.
+pub const FILTER_WORK_MAX: u64 = 4_000_000;
+pub const EVENT_WORK_MAX: u64 = 32_000_000;
 /// Bytes of a text that a filter's regex searches; a match that ends later is not found.
 pub const FILTER_REGEX_SEARCHED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
@@ -822,8 +839,9 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
-/// Filters that are tried on the latest events at once; the next waits for its turn.
-pub const FILTERS_TRIED_AT_ONCE: usize = 2;
+/// Characters of a name that are compared to find the nearest known ones, and names that it is compared with; what is beyond takes no part.
+pub const HINT_CHARS_MAX: usize = 64;
+pub const HINT_CANDIDATES_MAX: usize = 200;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
 pub const CRON_CHARS_MAX: usize = 256;
 /// A schedule that fires more often than this gets a warning.

@@ -295,6 +295,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Disables an event trigger whose filter cannot be judged, and says so in a row that belongs to no event.
+    pub(crate) async fn suspend(&self, saved: &Automation, program: &Program, trigger: &Trigger, why: String) -> Result<(), Error> {
+        let occurrence = Occurrence {
+            saved,
+            program,
+            trigger: Some(trigger),
+            kind: TriggerType::Event,
+            payload: Value::Null,
+            occasion: Occasion::Request,
+            reason: FiringReason::FilterTooCostly,
+            lineage: Lineage::default(),
+            asked_by: None,
+        };
+        self.hand_over(self.refusal(&occurrence, FiringReason::FilterTooCostly, Some(why))).await?;
+        Ok(())
+    }
+
     pub(crate) async fn event_firing(
         &self,
         saved: &Automation,

@@ -11,14 +11,17 @@ use crate::engine::Engine;
 use crate::error::Error;
 use automation::definition::Kind;
 use automation::filter::Filter;
-use automation::matcher::{self, Matcher};
-use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX, GROUP_HELD_SECONDS};
+use automation::matcher::{self, Matched, Matcher};
+use countersign_core::json::outweighs;
+use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX, GROUP_HELD_SECONDS, LIGHT_BYTES_MAX};
 use countersign_core::ports::automations::EventTrigger;
 use countersign_core::ports::bus::{Claimed, GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
-use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
+use countersign_core::{AutomationId, InvocationId, OrgId, RunId, SpaceId, Status, Timestamp};
+use durable::heavy;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -52,7 +55,7 @@ type Key = (AutomationId, String);
 
 /// The event triggers of an org, ready to be matched.
 pub(crate) struct Triggers {
-    matcher: Matcher<Key>,
+    matcher: Arc<Matcher<Key>>,
     /// What it was made from.
     listed: Vec<EventTrigger>,
     /// The version of the org's rules as of which that is known. Whatever a person does to an automation gives them a new one.
@@ -108,7 +111,7 @@ impl Engine {
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
         let mut hold = Hold { group: group.clone(), asked_at: self.now() };
-        let mut triggers = Triggers { matcher: Matcher::of([]), listed: Vec::new(), of: None };
+        let mut triggers = Triggers { matcher: Arc::new(Matcher::of([])), listed: Vec::new(), of: None };
         let mut heeded = 0;
         while !stop.is_cancelled() {
             let found = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
@@ -294,16 +297,22 @@ impl Engine {
         }
         let listed = self.ledger().list_event_triggers(org).await?;
         if listed != triggers.listed {
-            triggers.matcher = self.index(org, &listed).await?;
+            let (matcher, refused) = self.index(org, &listed).await?;
+            triggers.matcher = Arc::new(matcher);
             triggers.listed = listed;
+            for key in &refused {
+                self.suspend_filter(org, key, "its filter is refused now: read it with `countersign automation validate`".to_owned())
+                    .await?;
+            }
         }
         triggers.of = Some(version);
         self.automations_changed();
         Ok(())
     }
 
-    async fn index(&self, org: &OrgId, listed: &[EventTrigger]) -> Result<Matcher<Key>, Error> {
-        let mut filters = Vec::with_capacity(listed.len());
+    /// The index, and the triggers whose filters are refused: an older server may have saved them.
+    async fn index(&self, org: &OrgId, listed: &[EventTrigger]) -> Result<(Matcher<Key>, Vec<Key>), Error> {
+        let mut written = Vec::with_capacity(listed.len());
         for EventTrigger { automation, space, trigger, definition } in listed {
             let program = match self.program(org, *definition).await {
                 Ok(program) => program,
@@ -314,12 +323,43 @@ impl Engine {
                 }
             };
             let Some(Kind::Event(event)) = program.definition.trigger(trigger).map(|trigger| &trigger.kind) else { continue };
-            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
-            filters.push(((automation.clone(), trigger.clone()), space, event.event_type.clone(), filter));
+            written.push(((automation.clone(), trigger.clone()), space.clone(), event.event_type.clone(), event.filters.clone()));
         }
-        Ok(Matcher::of(
-            filters.iter().map(|(key, space, event_type, filter)| (key.clone(), Some(space.as_str()), event_type.as_str(), filter)),
-        ))
+        // Each regex is compiled.
+        let made = heavy::compute(move || {
+            let (mut filters, mut refused) = (Vec::with_capacity(written.len()), Vec::new());
+            for (key, space, event_type, filter) in written {
+                match filter.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) {
+                    Ok(filter) => filters.push((key, space, event_type, filter)),
+                    Err(_) => refused.push(key),
+                }
+            }
+            let of = filters.iter().map(|(key, space, event_type, filter)| {
+                let (space, event_type): (&SpaceId, &String) = (space, event_type);
+                (Key::clone(key), Some(space.as_str()), event_type.as_str(), filter)
+            });
+            (Matcher::of(of), refused)
+        });
+        Ok(made.await)
+    }
+
+    async fn suspend_filter(&self, org: &OrgId, (automation, trigger): &Key, why: String) -> Result<(), Error> {
+        let saved = self.ledger().find_automation(org, automation).await?;
+        let trigger = self.ledger().find_trigger(org, automation, trigger).await?;
+        let (Some(saved), Some(trigger)) = (saved, trigger) else { return Ok(()) };
+        let program = self.program(org, saved.definition).await?;
+        self.suspend(&saved, &program, &trigger, why).await
+    }
+
+    /// Which triggers the event concerns. A large event, and one whose texts have to be searched, is judged where nobody else waits.
+    async fn matched(&self, triggers: &Triggers, event: &Event, value: &Arc<Value>) -> Matched<Key> {
+        let Some(heard) = heard(event, value) else { return Matched { keys: Vec::new(), exceeding: Vec::new() } };
+        if !triggers.matcher.searches() && !outweighs(value, LIGHT_BYTES_MAX) {
+            return triggers.matcher.matching(&heard);
+        }
+        let (matcher, value) = (Arc::clone(&triggers.matcher), Arc::clone(value));
+        let (space, event_type) = (heard.space.map(str::to_owned), event.name.clone());
+        heavy::compute(move || matcher.matching(&matcher::Event { space: space.as_deref(), event_type: &event_type, value: &value })).await
     }
 
     /// Returns whether something was fired.
@@ -337,24 +377,37 @@ impl Engine {
             self.replay_anew(org, hold, triggers, from, event).await?;
             has_fired = true;
         }
-        has_fired |= self.fire_matching(org, triggers, event, told(event)).await?;
+        let value = if event.body.len() > LIGHT_BYTES_MAX {
+            let event = event.clone();
+            heavy::compute(move || told(&event)).await
+        } else {
+            told(event)
+        };
+        has_fired |= self.fire_matching(org, triggers, event, value).await?;
         Ok(has_fired)
     }
 
     /// Returns whether something was fired.
     pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
         let mut has_fired = false;
-        let Some(heard) = heard(event, &value) else { return Ok(false) };
-        for (automation, trigger) in triggers.matcher.matching(&heard) {
+        let value = Arc::new(value);
+        let Matched { keys, exceeding } = self.matched(triggers, event, &value).await;
+        for key in &exceeding {
+            let why = format!("its filter would take too much work for an event of type `{}`", event.name);
+            self.suspend_filter(org, key, why).await?;
+            has_fired = true;
+        }
+        let is_of_org = value.get("space_id").is_none();
+        for (automation, trigger) in keys {
             let saved = self.ledger().find_automation(org, &automation).await?;
             let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?;
             let (Some(saved), Some(trigger)) = (saved, trigger) else { continue };
-            if heard.space.is_none() && !self.ledger().is_heard_in(org, &saved.space, event).await? {
+            if is_of_org && !self.ledger().is_heard_in(org, &saved.space, event).await? {
                 continue;
             }
             let program = self.program(org, saved.definition).await?;
             let lineage = self.lineage_of(org, event, &value).await?;
-            self.fire_event(&saved, &program, &trigger, event, value.clone(), lineage).await?;
+            self.fire_event(&saved, &program, &trigger, event, Value::clone(&value), lineage).await?;
             has_fired = true;
         }
         Ok(has_fired)

@@ -129,7 +129,14 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     let now = tx.now();
     let verdict = match start {
         Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
-        None => Verdict::Nothing(reason),
+        None => {
+            if let (FiringReason::FilterTooCostly, Some(trigger), Some(why)) = (reason, trigger.as_deref(), detail.as_deref())
+                && trigger_refuses(tx, &automation, trigger).await?.is_none()
+            {
+                disable(store, tx, &automation, trigger, why).await?;
+            }
+            Verdict::Nothing(reason)
+        }
     };
     let (reason, run) = match &verdict {
         Verdict::Starts(start, _) => (reason, Some(start.run.clone())),
@@ -371,22 +378,27 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
         Some(since) if since > now.minus_seconds(TRIGGER_CROWDED_SECONDS) => Ok(FiringReason::RateLimited),
         Some(_) => {
             let why = format!("it was at its rate limit for {} minutes without a pause", TRIGGER_CROWDED_SECONDS / 60);
-            let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
-                       WHERE org_id = $2 AND automation_id = $3 AND id = $4";
-            tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
-            let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
-            tx.exec(sql, &vals![now, org, id]).await?;
-            let body =
-                json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
-            tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
-            let told = format!(
-                "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
-                automation.name
-            );
-            notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await?;
+            disable(store, tx, automation, trigger, &why).await?;
             Ok(FiringReason::BreakerOpen)
         }
     }
+}
+
+/// Disables a trigger until a person enables it, and tells people why.
+async fn disable(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &str, why: &str) -> Result<(), Error> {
+    let (org, id, now) = (automation.org.as_str(), automation.id.as_str(), tx.now());
+    let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
+               WHERE org_id = $2 AND automation_id = $3 AND id = $4";
+    tx.exec(sql, &vals![why, org, id, trigger]).await?;
+    let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
+    tx.exec(sql, &vals![now, org, id]).await?;
+    let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
+    tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
+    let told = format!(
+        "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
+        automation.name
+    );
+    notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await
 }
 
 /// Counts a firing that started nothing with the others of its trigger, reason and minute, and returns which firing they are. `None` if it is

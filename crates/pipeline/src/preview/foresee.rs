@@ -11,6 +11,7 @@ use crate::walk::gate::{Gated, Gates, caught};
 use crate::walk::hold::{approvals_needed, redefined};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::{is_truncated, truncate};
+use crate::walk::weight::Weight;
 use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files, warn};
 use countersign_core::invocation::{Failure, Intention};
@@ -19,7 +20,6 @@ use countersign_core::session::SessionLabel;
 use countersign_core::source::AfterError;
 use countersign_core::{ActionId, Invocation, Mode, OrgId, SessionId, SpaceId, Status};
 use policy::Finding;
-use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ impl Foresight {
     }
 }
 
-fn failure_by(conflict: Conflict) -> Failure {
+pub(super) fn failure_by(conflict: Conflict) -> Failure {
     Failure { code: conflict.code().into(), message: conflict.message().into() }
 }
 
@@ -89,21 +89,8 @@ impl Pipeline {
         Ok(foresight)
     }
 
-    /// Why an approval of this pending call would run nothing: what it covers has changed since the call was requested. `None` while the
-    /// approval would still fit, also where something else is in the way for now, such as a kill switch.
-    pub async fn void_reason(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
-        let blocked = match self.gated_again(held).await? {
-            Ok(gated) => {
-                let moded = self.walk.mode_of(&gated).await?;
-                self.blocked_by(held, &gated, &moded).await?.map(failure_by)
-            }
-            Err(failure) => Some(failure),
-        };
-        Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
-    }
-
     /// The pending call after the gates as they are now, or why it does not pass them.
-    async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
+    pub(super) async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
         if held.status != Status::Pending {
             return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
         }
@@ -112,6 +99,11 @@ impl Pipeline {
             // The params go with the end of a call, and this one may have ended since it was read.
             Err(error) => return Err(self.ended_meanwhile(held).await?.unwrap_or(error)),
         };
+        let (pipeline, held, weight) = (self.clone(), held.clone(), Weight::of(&params));
+        weight.run(Box::pin(async move { pipeline.gated_with(&held, params).await })).await
+    }
+
+    async fn gated_with(&self, held: &Invocation, params: Value) -> Result<Result<Gated, Failure>, Error> {
         let Some(admitted) = self.walk.admit_held(held, params).await? else {
             return Ok(Err(failure_by(Conflict::TupleMismatch)));
         };
@@ -229,7 +221,7 @@ impl Pipeline {
 
     /// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or a part of its binding that no longer
     /// holds.
-    async fn blocked_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+    pub(super) async fn blocked_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
         match (moded.stopped(), moded.decision.mode) {
             (Some(_), _) => Ok(Some(Conflict::Stopped)),
             (None, Mode::Deny) => Ok(Some(Conflict::PolicyMismatch)),

@@ -31,6 +31,7 @@ on_both_engines!(
     clock_far_forward_and_back,
     a_schedule_that_lost_its_next_time_goes_on,
     filter_edit_leaves_no_ghost,
+    a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on,
 );
 
 on_sqlite!(
@@ -679,6 +680,42 @@ async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> V
     }
     inputs.sort();
     inputs
+}
+
+/// No search is made that would take too long: its trigger is disabled instead, and people are told.
+async fn a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let filtered = |name: &str, filters: Value| {
+        let mut definition = on_event(json!({ "event_type": "issue.moved", "filters": filters }), json!({ "n": "$.data.n" }));
+        definition["name"] = json!(name);
+        definition
+    };
+    let costly = json!({ "data.text": { "regex": "[ab]*a[ab]{400}" } });
+    let dear = id_of(&saved(&server.owner, filtered("Dear", costly.clone())).await);
+    // Its automaton is as large for whoever makes it while it searches, and small as a table.
+    let cheap = id_of(&saved(&server.owner, filtered("Cheap", json!({ "data.text": { "regex": "[a-z]{1,480}[0-9]" } }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    let text = |end: &str| format!("{}{end}", "ab".repeat(7_000));
+    publish(&server, "issue.moved", "1", Some(&space), json!({ "n": 1, "text": "ab" })).await;
+    publish(&server, "issue.moved", "2", Some(&space), json!({ "n": 2, "text": text("7") })).await;
+    publish(&server, "issue.moved", "3", Some(&space), json!({ "n": 3, "text": text("8") })).await;
+    assert_eq!(inputs_of(&server, &cheap, "n", 2).await, ["2", "3"]);
+    let reasons: Vec<_> = firings(&server, &dear).await.into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["filter_too_costly"]);
+    let triggers = server.owner.get(&format!("/api/v1/automations/{dear}/triggers")).await.ok();
+    let heard = &triggers["items"][0];
+    assert_eq!(
+        (&heard["enabled"], &heard["disabled_why"]),
+        (&json!(false), &json!("its filter would take too much work for an event of type `issue.moved`"))
+    );
+    let notified = server.owner.get("/api/v1/notifications").await.ok();
+    assert!(notified["items"][0]["body"].as_str().unwrap().contains("too much work"), "{notified:#}");
+    // Whoever tries it is told the same.
+    let tried = server.owner.post("/api/v1/filters/test", json!({ "event_type": "issue.moved", "filters": costly })).await;
+    assert_eq!(tried.body["mistakes"][0]["code"], "filter_too_costly", "{tried:?}");
+    tried.problem(422, "definition_invalid");
 }
 
 /// The edit is saved at the same time as what was there before, and counts all the same from the next event on.

@@ -44,6 +44,7 @@ mod journey;
 mod kill_switch;
 mod leases;
 mod links;
+mod longest_values;
 mod many;
 mod master_key;
 mod mcp_clients;
