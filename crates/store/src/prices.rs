@@ -96,7 +96,8 @@ pub(crate) fn read_price(row: Row) -> Result<PriceSetting, Error> {
     let (field, at_most) = (columns.text_or_null()?, columns.int_or_null()?);
     let unit = match field.zip(at_most) {
         Some((field, at_most)) => {
-            let field = ResultField::parse(&field).ok_or_else(|| Error::Corrupt { message: format!("`{field}` is not a field of a result") })?;
+            let field =
+                ResultField::parse(&field).ok_or_else(|| Error::Corrupt { message: format!("`{field}` is not a field of a result") })?;
             Some(Unit { field, at_most: amount(at_most)? })
         }
         None => None,

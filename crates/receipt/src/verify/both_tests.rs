@@ -501,7 +501,9 @@ fn both_let_run_unasked_what_a_space_observes() {
 
 #[test]
 fn both_hold_the_cost_of_a_call_to_the_price_of_its_action() {
-    let price = |action: &str, unit: Value| rule(OWNER, 11, json!({ "rule": "price_set", "action": action, "price": { "usd": "0.002", "unit": unit } }));
+    let price = |action: &str, unit: Value| {
+        rule(OWNER, 11, json!({ "rule": "price_set", "action": action, "price": { "usd": "0.002", "unit": unit } }))
+    };
     let per_unit = || json!({ "field": "result.units", "at_most": "9" });
     let story_of = |price: Option<Told>, version, usd: Option<&str>| {
         let used = under_grant();
