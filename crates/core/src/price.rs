@@ -109,7 +109,8 @@ mod tests {
     use serde_json::json;
 
     fn price(usd: &str, unit: Option<(&str, &str)>) -> Price {
-        let unit = unit.map(|(field, at_most)| Unit { field: ResultField::parse(field).unwrap(), at_most: Amount::parse(at_most).unwrap() });
+        let unit =
+            unit.map(|(field, at_most)| Unit { field: ResultField::parse(field).unwrap(), at_most: Amount::parse(at_most).unwrap() });
         Price { usd: Amount::parse(usd).unwrap(), unit }
     }
 

@@ -86,7 +86,7 @@ impl Store {
 /// What the audit log must say of a price, as the row says it.
 pub(crate) fn told(version: i64, price: &Price) -> String {
     let unit = price.unit.as_ref().map(|unit| format!(" of {} {}", unit.field, unit.at_most.as_millionths()));
-    format!("{version} {}{}", price.usd.as_millionths(), unit.unwrap_or_default())
+    format!("version {version} at {}{}", price.usd.as_millionths(), unit.unwrap_or_default())
 }
 
 pub(crate) fn read_price(row: Row) -> Result<PriceSetting, Error> {
@@ -96,7 +96,8 @@ pub(crate) fn read_price(row: Row) -> Result<PriceSetting, Error> {
     let (field, at_most) = (columns.text_or_null()?, columns.int_or_null()?);
     let unit = match field.zip(at_most) {
         Some((field, at_most)) => {
-            let field = ResultField::parse(&field).ok_or_else(|| Error::Corrupt { message: format!("`{field}` is not a field of a result") })?;
+            let field =
+                ResultField::parse(&field).ok_or_else(|| Error::Corrupt { message: format!("`{field}` is not a field of a result") })?;
             Some(Unit { field, at_most: amount(at_most)? })
         }
         None => None,

@@ -15,8 +15,8 @@ use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
 use countersign_core::observe::Observed;
 use countersign_core::price::Price;
 use countersign_core::{
-    ActionId, Amount, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
-    ledger,
+    ActionId, Amount, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
+    Tier, ledger,
 };
 use durable::Pace;
 use policy::digest::Bound;

@@ -20,7 +20,9 @@ impl Prices {
         let (version, usd) = match (receipt.cost.price, receipt.cost.usd) {
             (None, None) => return Ok(()),
             (Some(version), Some(usd)) => (version, usd),
-            (Some(_), None) | (None, Some(_)) => return Err(unfounded("it has a price without a cost, or a cost without a price".to_owned())),
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(unfounded("it has a price without a cost, or a cost without a price".to_owned()));
+            }
         };
         let price = self.0.get(&version).filter(|(action, _)| *action == receipt.action);
         let Some((action, price)) = price else {

@@ -2,7 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::page::{Asked, PageQuery, page_request};
+use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::prices;
@@ -17,8 +17,7 @@ use store::PriceSetting;
     responses((status = 200, body = Page<PriceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<PriceView>>, Refusal> {
     caller.must_read()?;
-    let request = page_request(query.limit, query.after)?;
-    let page = app.store().list_prices(&caller.principal.org, &request).await?;
+    let page = app.store().list_prices(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
@@ -48,7 +47,11 @@ pub(super) async fn set(
 /// Removes the price of an action: its calls cost nothing from then on.
 #[utoipa::path(operation_id = "prices_remove", delete, path = "/api/v1/prices/{action}", tag = "prices", params(("action" = String, Path)),
     responses((status = 200, body = PriceChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<PriceChangeResponse>, Refusal> {
+pub(super) async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Path(action): Path<String>,
+) -> Result<Json<PriceChangeResponse>, Refusal> {
     let (action, version) = prices::remove(&app, &caller.principal, &action).await?;
     Ok(Json(PriceChangeResponse { action: action.to_string(), price: None, version }))
 }
