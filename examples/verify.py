@@ -438,7 +438,7 @@ class People:
             versions = self.automations.setdefault("automation:" + get(change, "automation"), {})
             versions.setdefault(whole(change.get("version"), "`version`"), user_of(by))  # later entries pause it, and save nothing
             return None
-        has = self.may(by, "approve" if name.startswith("grant_") else "manage_policy", when)
+        has = self.may(by, "approve" if name.startswith("grant_") or name == "quarantine_settled" else "manage_policy", when)
         is_read = name == "reviewed" and change.get("wording") != "unread"
         need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")
         need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")

@@ -2805,8 +2805,8 @@ export interface paths {
          * Follows the events of the org, as they are committed: calls, batches, answers, rules, sources, drift and people. An agent gets those of
          *     its session.
          * @description Each event is a `StreamEvent`, and its `id` is its cursor. A call that is held, succeeds, fails or is denied is told a second time, under
-         *     an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. A stream that was
-         *     cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
+         *     an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. Of the messages, only
+         *     an event has a `specversion`. A stream that was cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
          */
         get: operations["stream_follow"];
         put?: never;
@@ -2828,7 +2828,8 @@ export interface paths {
          * Follows the same events over a WebSocket, over which pending calls can be answered and decisions be sent.
          * @description The token is in the `authorization` header; or, in a browser, in the subprotocols `countersign.v1` and `countersign.token.<token>`; or in
          *     the first message, an `AuthenticateMessage`. The server sends a `StreamEvent`, a `StreamNotice`, a `MessageAnswer` or, as the last one, a
-         *     `Problem`, whose `type` begins with `/docs/errors/`. A client sends an `AnswerMessage` or an `EventRequest`.
+         *     `Problem`, whose `type` begins with `/docs/errors/`. Of these, only an event has a `specversion`. A client sends an `AnswerMessage` or an
+         *     `EventRequest`.
          */
         get: operations["stream_connect"];
         put?: never;
@@ -3949,7 +3950,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4586,12 +4587,7 @@ export interface components {
          */
         GrantScopeName: "session" | "automation" | "org";
         /**
-         * @description Where a grant is in its life.
-         * @enum {string}
-         */
-        GrantState: "requested" | "active" | "refused" | "revoked" | "expired";
-        /**
-         * @description Where a grant is in its life.
+         * @description What is told of where a grant is in its life: a grant with no calls left is used up, though nothing ended it.
          * @enum {string}
          */
         GrantStateName: "requested" | "active" | "refused" | "revoked" | "expired" | "used_up";
@@ -5863,8 +5859,9 @@ export interface components {
         /** @enum {string} */
         PlanStatus: "succeeded" | "reverted" | "queued" | "rejected" | "failed";
         PlanVerification: {
-            /** @description Whether the effect was checked, and every check passed. A result that fits its schema is no verification. */
+            /** @description Whether every check passed, and at least one was made. */
             ok: boolean;
+            /** @description What was checked: `result_schema`, which every result passes or fails, and what the action and the commands checked beside it. */
             checks: components["schemas"]["PlanCheck"][];
         };
         /** @description What would happen to the steps of a definition, and when it would fire. */
@@ -5918,8 +5915,8 @@ export interface components {
         };
         PlannedVerification: {
             /**
-             * @description If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-             *     verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
+             * @description The result of a read (R0, R1) is verified by its schema, and by whatever else checks it. A write of tier R2 or above is verified
+             *     whatever this says, by a check of its action or by a command; it is rejected if there is neither, or if this is false.
              */
             required?: boolean | null;
             /** @description Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected. */
@@ -6052,12 +6049,13 @@ export interface components {
             /** @description With its source it names the event: sent again, it is not published again. */
             id: string;
             /**
-             * @description Who says so, as a URI or a part of one.
+             * @description Who says so, as a URI or a part of one. The org itself, `/orgs/org_…`, is the server's alone.
              * @example /drive
              */
             source: string;
             /**
-             * @description Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first.
+             * @description Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first, and names of ours, such as `action_completed`,
+             *     cannot be it.
              * @example drive.file_added
              */
             type: string;
@@ -6762,7 +6760,7 @@ export interface components {
          * @description How a step ended.
          * @enum {string}
          */
-        StepStatus: "succeeded" | "failed" | "skipped";
+        StepStatus: "succeeded" | "failed" | "timed_out" | "skipped";
         /** @description A step that has ended. */
         StepView: {
             phase: components["schemas"]["Phase"];
@@ -11250,7 +11248,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only those in this state. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Only what this session can use or has asked for. */
                 session?: string;
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
@@ -13499,7 +13497,7 @@ export interface operations {
                 /** @description Of what this person asked for, and of what was asked for them. */
                 user?: string;
                 /** @description Of what ended in this status. */
-                status?: string;
+                status?: components["schemas"]["Status"];
                 /** @description Of calls and batches in this space, by its id or its name. */
                 space?: string;
                 /** @description Of what ended then or later: a time, or how long ago, such as `7d`. */
@@ -14595,7 +14593,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Those in this state; `active` when absent. */
-                state?: components["schemas"]["GrantState"];
+                state?: components["schemas"]["GrantStateName"];
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */

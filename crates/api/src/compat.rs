@@ -208,8 +208,8 @@ pub struct ActionPlan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedVerification {
-    /// If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-    /// verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
+    /// The result of a read (R0, R1) is verified by its schema, and by whatever else checks it. A write of tier R2 or above is verified
+    /// whatever this says, by a check of its action or by a command; it is rejected if there is neither, or if this is false.
     #[serde(default)]
     pub required: Option<bool>,
     /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected.
@@ -299,8 +299,9 @@ pub struct PlanResult {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanVerification {
-    /// Whether the effect was checked, and every check passed. A result that fits its schema is no verification.
+    /// Whether every check passed, and at least one was made.
     pub ok: bool,
+    /// What was checked: `result_schema`, which every result passes or fails, and what the action and the commands checked beside it.
     pub checks: Vec<PlanCheck>,
 }
 
@@ -406,11 +407,8 @@ impl PlanResult {
             action_type: echo.action.unwrap_or(view.action),
             risk_tier: view.tier,
             output: result.or(view.result).map_or_else(empty_object, |output| told_output(output, view.dry_run)),
-            // Nothing looked at is nothing verified, and the schema of a result looks at nothing but the result.
-            verification: PlanVerification {
-                ok: checks.iter().any(|check| check.name != RESULT_SCHEMA) && checks.iter().all(|check| check.ok),
-                checks,
-            },
+            // Nothing looked at is nothing verified.
+            verification: PlanVerification { ok: !checks.is_empty() && checks.iter().all(|check| check.ok), checks },
             repair: remedy(view.repair),
             rollback: remedy(view.rollback),
             feedback: json!({
@@ -425,9 +423,6 @@ impl PlanResult {
         }
     }
 }
-
-/// The check that every result passes or fails, whatever the action checks itself.
-const RESULT_SCHEMA: &str = "result_schema";
 
 /// The output of a dry run says that it is none.
 fn told_output(mut output: Value, dry_run: bool) -> Value {
@@ -513,6 +508,13 @@ pub const fn announced(status: Status) -> Option<Announced> {
 /// Whether an event with this name carries an action request: our name for it, and the older one.
 pub fn is_decision(name: &str) -> bool {
     matches!(name, "action.decision" | "ACTION_DECISION")
+}
+
+/// Whether an older contract has an event of this name, however it is written.
+pub fn is_older_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_announced = Status::ALL.into_iter().filter_map(announced).any(|announced| announced.name == name);
+    is_announced || is_decision(&name.to_ascii_uppercase())
 }
 
 impl From<Verdict> for PolicyVerdict {

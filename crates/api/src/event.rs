@@ -15,10 +15,11 @@ pub struct PublishRequest {
     pub specversion: String,
     /// With its source it names the event: sent again, it is not published again.
     pub id: String,
-    /// Who says so, as a URI or a part of one.
+    /// Who says so, as a URI or a part of one. The org itself, `/orgs/org_…`, is the server's alone.
     #[schema(example = "/drive")]
     pub source: String,
-    /// Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first.
+    /// Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first, and names of ours, such as `action_completed`,
+    /// cannot be it.
     #[serde(rename = "type")]
     #[schema(example = "drive.file_added")]
     pub name: String,

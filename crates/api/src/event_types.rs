@@ -1,6 +1,7 @@
 //! The types of events that we publish, each with what its data looks like: one table. `GET /api/v1/event-types` shows it, and nobody else
-//! publishes a type whose first word stands in it.
+//! publishes a type whose first word stands in it, nor one that a message of the stream is called.
 
+use crate::compat::is_older_name;
 use countersign_core::batch::{BatchMode, BatchStatus};
 use countersign_core::run::RunStatus;
 use countersign_core::{Mode, Status, Tier};
@@ -25,8 +26,13 @@ pub struct EventTypeView {
     pub sample: Value,
 }
 
-/// First words that are ours though nothing is published under them yet.
-const KEPT: [&str; 2] = ["firing", "run"];
+/// First words that are ours though nothing is published under them: the last one is of what the stream says of itself.
+const KEPT: [&str; 3] = ["firing", "run", "stream"];
+
+/// What other messages of the stream are called.
+const MESSAGES: [&str; 2] = ["answer", "problem"];
+/// What the type of a problem begins with.
+const PROBLEMS: &str = "/docs/errors/";
 
 /// What the data of a type looks like.
 #[derive(Clone, Copy)]
@@ -104,7 +110,7 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),
     (
         "automation.trigger_disabled",
-        "A trigger fired too often for too long, and was disabled.",
+        "A trigger fired too often for too long, or its filter took too much work, and was disabled.",
         Shape::Members(&[
             ("automation_id", Text(AUTOMATION)),
             ("trigger_id", Text("added")),
@@ -230,7 +236,8 @@ pub fn is_ours(name: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let word = first(name);
     let is_word = |known: &str| first(known) == word;
-    ["invocation", "batch"].contains(&word.as_str()) || KEPT.contains(&word.as_str()) || TYPES.iter().any(|(known, ..)| is_word(known))
+    let is_message = MESSAGES.iter().any(|message| name.eq_ignore_ascii_case(message)) || name.to_ascii_lowercase().starts_with(PROBLEMS);
+    is_message || is_older_name(name) || ["invocation", "batch"].contains(&word.as_str()) || KEPT.contains(&word.as_str()) || TYPES.iter().any(|(known, ..)| is_word(known))
 }
 
 const fn about_call(status: Status) -> &'static str {
@@ -521,7 +528,14 @@ mod tests {
         {
             assert!(is_ours(ours), "{ours}");
         }
-        for theirs in ["drive.file_added", "com.example.order", "invocations.made", ""] {
+        let of_the_stream = ["stream.opened", "stream.dropped", "Stream.position", "problem", "PROBLEM", "answer", "/docs/errors/internal"];
+        let older = ["action_approval_request", "action_approval_result", "Action_Completed", "ACTION_DECISION", "action_decision"];
+        for ours in of_the_stream.into_iter().chain(older) {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for theirs in
+            ["drive.file_added", "com.example.order", "invocations.made", "problem.reported", "answer_given", "action_item.made", "/docs", ""]
+        {
             assert!(!is_ours(theirs), "{theirs}");
         }
     }

@@ -5,6 +5,7 @@ use crate::invocation::GrantScopeName;
 use countersign_core::breaker::{Breaker, BreakerState};
 use countersign_core::changed_file::FileChange;
 use countersign_core::decision::Drift;
+use countersign_core::grant::GrantStateName;
 use countersign_core::price::Price;
 use countersign_core::switch::Stop;
 use countersign_core::{Mode, Timestamp};
@@ -200,20 +201,6 @@ pub struct SumMaxView {
     pub per_seconds: u64,
     /// What its calls took in the window that ends now.
     pub spent: String,
-}
-
-/// Where a grant is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GrantStateName {
-    /// An agent asked for it; it allows nothing yet.
-    Requested,
-    Active,
-    Refused,
-    Revoked,
-    Expired,
-    /// With no calls left, also if it was revoked since.
-    UsedUp,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -137,7 +137,7 @@ pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
     StreamEvent {
         specversion: "1.0".to_owned(),
         id: origin.map_or_else(|| event.id.to_string(), |origin| origin.id.clone()),
-        source: origin.map_or_else(|| format!("/orgs/{org}"), |origin| origin.source.clone()),
+        source: origin.map_or_else(|| source_of(org), |origin| origin.source.clone()),
         name: event.name.clone(),
         subject: event.key.clone(),
         time: origin.and_then(|origin| origin.time).unwrap_or(event.at),
@@ -150,6 +150,11 @@ pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
         more: origin.map(|origin| origin.more.clone()).unwrap_or_default(),
         data: data_of(event),
     }
+}
+
+/// What the source of an event is that the server tells of this org. Nobody else publishes as this source.
+pub fn source_of(org: &OrgId) -> String {
+    format!("/orgs/{org}")
 }
 
 /// The session of the call or batch that an event is about.

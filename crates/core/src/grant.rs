@@ -226,6 +226,20 @@ impl GrantState {
     }
 }
 
+/// What is told of where a grant is in its life: a grant with no calls left is used up, though nothing ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantStateName {
+    /// An agent asked for it; it allows nothing yet.
+    Requested,
+    Active,
+    Refused,
+    Revoked,
+    Expired,
+    /// With no calls left, also if it was revoked since.
+    UsedUp,
+}
+
 /// A grant, or the request for one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
@@ -258,6 +272,19 @@ impl Grant {
         match (&self.requested_by, &self.terms.scope) {
             (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => Some(session),
             (_, GrantScope::Automation(_) | GrantScope::Org) => None,
+        }
+    }
+
+    /// Where it is in its life, as it is told. One that was used up before it was revoked allowed nothing any more: its own end is told.
+    pub fn state_name(&self) -> GrantStateName {
+        let is_used_up = self.terms.calls_max.is_some_and(|most| self.used >= most);
+        match self.state {
+            GrantState::Active | GrantState::Revoked if is_used_up => GrantStateName::UsedUp,
+            GrantState::Requested => GrantStateName::Requested,
+            GrantState::Active => GrantStateName::Active,
+            GrantState::Refused => GrantStateName::Refused,
+            GrantState::Revoked => GrantStateName::Revoked,
+            GrantState::Expired => GrantStateName::Expired,
         }
     }
 

@@ -20,7 +20,7 @@ use countersign_core::checks::Commands;
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::limits::{FILTERS_TRIED_AT_ONCE, LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
+use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
 use countersign_core::ports::Blobs;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
@@ -40,7 +40,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
-use tokio::sync::Semaphore;
 
 /// The parts that the doors and the background loops work with.
 pub struct Parts {
@@ -80,7 +79,6 @@ pub struct App {
     tries: Arc<Tries>,
     sign_ins_begun: Arc<Tries>,
     one_time_login: Arc<OneTimeLogin>,
-    filter_turns: Arc<Semaphore>,
 }
 
 impl App {
@@ -93,7 +91,6 @@ impl App {
             tries: Arc::new(Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX)),
             sign_ins_begun: Arc::new(Tries::up_to(SIGN_INS_PER_MINUTE_MAX)),
             one_time_login: Arc::default(),
-            filter_turns: Arc::new(Semaphore::new(FILTERS_TRIED_AT_ONCE)),
         }
     }
 
@@ -132,11 +129,6 @@ impl App {
         &self.sign_ins_begun
     }
 
-    /// Filters that are tried at once.
-    pub(crate) const fn filter_turns(&self) -> &Arc<Semaphore> {
-        &self.filter_turns
-    }
-
     /// The login that is offered on the terminal of the server.
     pub(crate) fn one_time_login(&self) -> &OneTimeLogin {
         &self.one_time_login
@@ -162,6 +154,15 @@ impl App {
 /// Opens the store of a configuration, without a server around it. The master key must exist: without its key the data cannot be read.
 pub async fn open_store(config: &Config) -> Result<Store, Error> {
     Ok(Store::open(store_config(config, Absent::Refuse)?).await?)
+}
+
+/// Opens the store of a server that starts. A database that is away is an `Error::Store`, so that the server can wait for it.
+pub(crate) async fn open_to_serve(config: &Config) -> Result<Store, Error> {
+    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
+    Store::open(store_config(config, absent)?).await.map_err(|error| match error {
+        store::Error::Corrupt { message } => Error::Database(message),
+        store::Error::Unavailable { .. } | store::Error::Fenced | store::Error::CommitUnknown { .. } => Error::Store(error),
+    })
 }
 
 /// Opens the same store without migrating its schema, because a server may be running on it.
@@ -206,11 +207,10 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 pub(crate) async fn compose(
     config: &Config,
     data: &DataDir,
+    store: Store,
     address: Own,
     metrics: Option<PrometheusHandle>,
 ) -> Result<(Parts, Option<String>), Error> {
-    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
-    let store = Store::open(store_config(config, absent)?).await?;
     let (first_org, token) = first_org(&store, data).await?;
     let clock = store.clock();
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());

@@ -39,6 +39,7 @@ mod links;
 mod listener;
 mod login;
 mod mcp;
+mod meanwhile;
 mod modes;
 mod named;
 mod observe;
@@ -74,6 +75,7 @@ mod web;
 
 pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
 pub(crate) use listener::{reachable, serve_health};
+pub(crate) use meanwhile::answer_meanwhile;
 
 use crate::App;
 use axum::Router;
@@ -88,7 +90,7 @@ use utoipa_axum::routes;
     servers((url = "/", description = "The server that answers.")),
     modifiers(&BearerToken),
     components(schemas(
-        countersign_core::grant::GrantState,
+        countersign_core::grant::GrantStateName,
         api::invocation::ProgressEvent,
         api::invocation::MissedEvent,
         api::invocation::EndEvent,

@@ -52,11 +52,14 @@ pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
 pub use worker::work;
 
+use countersign_core::limits::DATABASE_WAIT_SECONDS;
 use countersign_core::{Clock as _, Secret};
+use durable::Pace;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Why the server could not start or continue.
@@ -72,6 +75,9 @@ pub enum Error {
     MasterKey(String),
     #[error("the database cannot be used: {0}")]
     Store(#[from] store::Error),
+    /// It is there, and would be no better later: it refuses this server, or has a schema of another version.
+    #[error("the database cannot be used: {0}")]
+    Database(String),
     #[error("the store cannot be brought to rest after a crash: {0}")]
     Recover(#[from] pipeline::Error),
     #[error("a source cannot start: {0}")]
@@ -110,6 +116,22 @@ pub fn become_helper_if_asked() {
 pub fn init_process() {
     // A second call finds a provider installed, which is fine.
     let _already = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Opens the store. If its PostgreSQL database is away, the server waits for it, and meanwhile tells whoever asks that it is not ready.
+async fn open_store_when_there(config: &Config, listener: &TcpListener, tls: Option<&Tls>) -> Result<Store, Error> {
+    let is_away = |opened: &Result<Store, Error>| matches!(opened, Err(Error::Store(error)) if error.is_transient());
+    let opened = compose::open_to_serve(config).await;
+    let (Err(error), true) = (&opened, is_away(&opened) && config.database.is_some()) else { return opened };
+    let address = http::address_of(listener, &config.listen);
+    tracing::warn!(%error, address, seconds = DATABASE_WAIT_SECONDS, "waiting for the database: nothing is served until it is there");
+    let opening = Pace::for_at_most(Duration::from_secs(DATABASE_WAIT_SECONDS)).retry(is_away, || compose::open_to_serve(config));
+    let opened = tokio::select! {
+        opened = opening => opened?,
+        never = http::answer_meanwhile(listener, tls) => match never {},
+    };
+    tracing::info!("the database is there");
+    Ok(opened)
 }
 
 /// Reconciles the calls that a crash left behind. That is usually only a look at the disk. If a provider has to be asked and does not
@@ -182,7 +204,8 @@ pub async fn serve_until<Stop: Future<Output = ()> + Send>(
     let listener = http::listen(&config.listen).await?;
     let url = format!("{scheme}://{}", http::address_of(&listener, &config.listen));
     let address = config.public_url.clone().unwrap_or_else(|| http::reachable(&listener, &config.listen, scheme));
-    let (parts, first) = compose::compose(&config, &data, sources::oauth::Own::new(&address), metrics).await?;
+    let store = open_store_when_there(&config, &listener, tls.as_deref()).await?;
+    let (parts, first) = compose::compose(&config, &data, store, sources::oauth::Own::new(&address), metrics).await?;
     follow_earlier(&parts.store, &data).await?;
     // The lease starts before any other work, because reconciling what a crash left may take long.
     let lease = lease::KeptLease::keep(&parts.store);

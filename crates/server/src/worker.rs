@@ -2,7 +2,9 @@
 //! work in the background, and answers nobody but whoever asks whether it is well.
 
 use crate::config::Config;
-use crate::{App, Error, asked_to_stop, compose, data_dir, follow_earlier, http, lease, loops, ports, recover, telemetry};
+use crate::{
+    App, Error, asked_to_stop, compose, data_dir, follow_earlier, http, lease, loops, open_store_when_there, ports, recover, telemetry,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Works until the process is asked to stop, then waits for running steps to end. `started` is told where its health is.
@@ -13,7 +15,8 @@ pub async fn work(config: Config, started: impl FnOnce(&str) + Send) -> Result<(
     let listener = http::listen(&config.listen).await?;
     let url = format!("http://{}", http::address_of(&listener, &config.listen));
     let address = config.public_url.clone().unwrap_or_else(|| url.clone());
-    let (parts, _) = compose::compose(&config, &data, sources::oauth::Own::new(&address), metrics).await?;
+    let store = open_store_when_there(&config, &listener, None).await?;
+    let (parts, _) = compose::compose(&config, &data, store, sources::oauth::Own::new(&address), metrics).await?;
     follow_earlier(&parts.store, &data).await?;
     let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;

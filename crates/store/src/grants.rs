@@ -5,7 +5,7 @@ use crate::events::tell;
 use crate::orgs::places;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantStateName, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
 use countersign_core::{
     ActionId, Amount, Digest, GrantId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId,
@@ -37,7 +37,7 @@ pub struct NewGrant {
 /// Selects grants. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantFilter {
-    pub state: Option<GrantState>,
+    pub state: Option<GrantStateName>,
     /// Grants that an agent of this session can use or has requested.
     pub session: Option<SessionId>,
     /// Grants that cover this action.
@@ -170,8 +170,8 @@ impl Store {
         let mut sql = String::from(concat!(select_grant!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
         if let Some(state) = filter.state {
-            params.push(Val::from(state.as_str()));
-            sql.push_str(&format!(" AND state = ${}", params.len()));
+            sql.push_str(" AND ");
+            sql.push_str(told_as(state));
         }
         if let Some(session) = &filter.session {
             let own = params.len() + 1;
@@ -369,6 +369,18 @@ async fn end_in(tx: &mut Tx, org: &OrgId, grant: &Grant, by: Option<&PrincipalId
         tx.exec(sql, &vals![org.as_str(), grant.id.as_str()]).await?;
     }
     Ok(())
+}
+
+/// The rows of which this state is told: see `Grant::state_name`.
+const fn told_as(state: GrantStateName) -> &'static str {
+    match state {
+        GrantStateName::Requested => "state = 'requested'",
+        GrantStateName::Active => "state = 'active' AND (calls_max IS NULL OR used < calls_max)",
+        GrantStateName::Refused => "state = 'refused'",
+        GrantStateName::Revoked => "state = 'revoked' AND (calls_max IS NULL OR used < calls_max)",
+        GrantStateName::Expired => "state = 'expired'",
+        GrantStateName::UsedUp => "state IN ('active', 'revoked') AND used >= calls_max",
+    }
 }
 
 /// Uses a grant once for this call, if it still allows a call and what the call takes of the sum fits into the window that ends now.

@@ -163,7 +163,7 @@ impl Store {
     }
 
     /// Whether the org's people, agents and services may act.
-    pub(crate) async fn is_enabled(&self, org: &OrgId) -> Result<bool, Error> {
+    pub async fn is_enabled(&self, org: &OrgId) -> Result<bool, Error> {
         let sql = "SELECT org_id FROM orgs WHERE org_id = $1 AND disabled_at IS NULL";
         self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| Ok(!rows.is_empty())).await.map(|is_enabled| *is_enabled)
     }

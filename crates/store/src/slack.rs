@@ -17,10 +17,10 @@ impl Store {
         Ok(found.filter(|channel| channel.kind == ChannelKind::Slack && channel.removed_at.is_none()))
     }
 
-    /// Uses a request up, which its signature identifies. Returns whether it was unused. Until `until` it counts as used; after that it must
-    /// be refused for its age.
-    pub async fn use_slack_request(&self, org: &OrgId, signature: &str, until: Timestamp) -> Result<bool, Error> {
-        let (org, signature) = (org.clone(), signature.to_owned());
+    /// Uses a request up, which the bytes of its signature identify. Returns whether it was unused. Until `until` it counts as used; after that
+    /// it must be refused for its age.
+    pub async fn use_slack_request(&self, org: &OrgId, signature: &[u8], until: Timestamp) -> Result<bool, Error> {
+        let (org, signature) = (org.clone(), format!("v0={}", hex::encode(signature)));
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {

@@ -35,6 +35,17 @@ test('a stream that ends with its login says so, goes on with the next one, and 
   end()
 })
 
+test('an event that is called like a message of the stream is an event', async () => {
+  const server = serve({})
+  const told: string[] = []
+  const end = follow({ event: event => told.push(event.type), state: state => told.push(state), reset: () => told.push('reset') })
+  await vi.waitFor(() => expect(told).toEqual(['live', 'reset']))
+  const names = ['problem', 'stream.dropped', 'stream.opened']
+  for (const [at, name] of names.entries()) server.event(name, 'a', at + 2)
+  await vi.waitFor(() => expect(told).toEqual(['live', 'reset', ...names]))
+  end()
+})
+
 test('a stream that was cut goes on where it was', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(-1)
   const server = serve({})

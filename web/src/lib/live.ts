@@ -54,10 +54,12 @@ export function follow(told: Told, after?: string): () => void {
         told.state('live')
         const feed = parser(
           message => {
+            const said = JSON.parse(message.data) as Partial<OrgEvent>
+            // An event has a `specversion`; what the stream says of itself has none, whatever either is called.
+            if (said.specversion !== undefined) told.event(said as OrgEvent)
             // What happened before the stream began is read, not told.
-            if (message.event === 'stream.opened') isFirst && told.reset()
+            else if (message.event === 'stream.opened') isFirst && told.reset()
             else if (message.event === 'problem' || message.event === 'stream.dropped') once.abort()
-            else told.event(JSON.parse(message.data) as OrgEvent)
           },
           id => {
             cursor = id

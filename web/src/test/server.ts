@@ -70,6 +70,6 @@ export function serve(answers: Record<string, Answer>) {
     asked,
     tell: (text: string) => tell(text),
     event: (type: string, subject: string, cursor: number) =>
-      tell(`event: ${type}\ndata: ${JSON.stringify({ type, subject, data: {} })}\nid: ${cursor}\n\n`),
+      tell(`event: ${type}\ndata: ${JSON.stringify({ specversion: '1.0', type, subject, data: {} })}\nid: ${cursor}\n\n`),
   }
 }

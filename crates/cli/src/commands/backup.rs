@@ -171,6 +171,7 @@ fn unusable(error: &server::Error, config: &server::Config) -> Failure {
         | server::Error::DataDir { .. }
         | server::Error::MasterKey(_)
         | server::Error::Store(_)
+        | server::Error::Database(_)
         | server::Error::Recover(_)
         | server::Error::Source(_)
         | server::Error::SignIn(_)

@@ -6,8 +6,9 @@ use crate::shared::*;
 use crate::style::time;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantStateName, GrantView, NewGrantRequest};
+use api::rules::{GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::grant::GrantStateName;
 use countersign_core::limits::PAGE_ROWS_MAX;
 
 #[derive(Debug, Subcommand)]
@@ -126,6 +127,8 @@ pub(crate) enum State {
     Refused,
     Revoked,
     Expired,
+    #[value(name = "used_up")]
+    UsedUp,
 }
 
 impl Resource for GrantView {

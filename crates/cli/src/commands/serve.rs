@@ -121,9 +121,11 @@ pub(super) fn refused(error: &server::Error) -> Failure {
     match error {
         server::Error::Listen { .. } => failure.hint("choose another address with --listen"),
         server::Error::InUse { .. } => failure.hint("choose another folder with --data"),
-        server::Error::DataDir { .. } | server::Error::MasterKey(_) | server::Error::Store(_) | server::Error::Recover(_) => {
-            failure.hint("countersign doctor")
-        }
+        server::Error::DataDir { .. }
+        | server::Error::MasterKey(_)
+        | server::Error::Store(_)
+        | server::Error::Database(_)
+        | server::Error::Recover(_) => failure.hint("countersign doctor"),
         server::Error::Tls(_) => failure.hint("name the certificate with --tls-cert and its key with --tls-key, both in PEM"),
         server::Error::Source(_) | server::Error::Limiter(_) | server::Error::SignIn(_) => failure.hint("look at the settings"),
     }

@@ -257,6 +257,72 @@ fn a_worker_shares_a_database_and_knows_its_queues() {
     assert!(!folder.path().join("data").exists(), "nothing was made");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_waits_for_a_database_that_is_away() {
+    let (proxy, database) = testkit::proxy::Proxy::before(&testkit::postgres::fresh_database().await).await;
+    proxy.cut();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut child = User::new(folder.path(), "http://127.0.0.1:1", None)
+        .command(&["serve", "--data", "data", "--listen", "127.0.0.1:0", "--database", &database])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let line = |words: &str| {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().find(|line| line.contains(words)).map(|line| serde_json::from_str::<Value>(line).unwrap())
+    };
+    let waiting = until(async || line("waiting for the database")).await;
+    let address = waiting["fields"]["address"].as_str().or(waiting["address"].as_str()).unwrap().to_owned();
+    let get = async |path: &str| {
+        let answer = reqwest::get(format!("http://{address}{path}")).await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
+    };
+    assert_eq!(get("/healthz").await.unwrap().0, 200);
+    for path in ["/readyz", "/api/v1/whoami"] {
+        let (status, problem) = get(path).await.unwrap();
+        let problem: Value = serde_json::from_str(&problem).unwrap();
+        assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")), "{problem}");
+    }
+    proxy.mend();
+    until(async || get("/readyz").await.filter(|(status, _)| *status == 200)).await;
+    assert!(line("the database is there").is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Asks until there is an answer.
+async fn until<T>(ask: impl AsyncFn() -> Option<T>) -> T {
+    for _ in 0..1_200 {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it did not come about");
+}
+
+#[tokio::test]
+async fn a_database_that_refuses_the_server_ends_it_with_the_reason() {
+    let database = testkit::postgres::fresh_database().await;
+    let (server, _) = database.rsplit_once('/').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let somebody = User::new(folder.path(), "http://127.0.0.1:1", None).with_binary();
+    for (database, why) in [(format!("{server}/nobody_made_this"), "does not exist"), ("nonsense".to_owned(), "does not parse")] {
+        let refused = somebody.run(&["serve", "--data", "data", "--listen", "127.0.0.1:0", "--database", &database]).exits(1);
+        assert!(refused.stderr.contains(why) && !refused.stderr.contains("waiting"), "{}", refused.stderr);
+    }
+    testkit::postgres::tamper(
+        &database,
+        "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, checksum TEXT NOT NULL, at BIGINT NOT NULL)",
+    )
+    .await;
+    testkit::postgres::tamper(&database, "INSERT INTO schema_migrations VALUES (999, 'x', 0)").await;
+    let refused = somebody.run(&["serve", "--data", "data", "--listen", "127.0.0.1:0", "--database", &database]).exits(1);
+    assert!(refused.stderr.contains("newer than this binary") && !refused.stderr.contains("waiting"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_private_ca_is_trusted_where_it_is_named_and_remembered_with_a_context() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use super::admit::{Step, Walked};
 use super::artifacts::take_out;
 use super::checks::{Looked, Verified};
 use super::ending::{Ending, Recorded, charge, evidence_digest, is_away};
-use super::execute::Done;
+use super::execute::{Done, may_be_made_again};
 use super::ground::Walk;
 use super::reward::Execution;
 use super::truncate::truncate;
@@ -77,7 +77,7 @@ impl Walk {
             Err(error) => {
                 // A call that never reached the source returns its grant use, and costs nothing. A repair or a rollback follows an attempt that
                 // did reach it.
-                if error.is_transient() && invocation.purpose == Purpose::Effect {
+                if error.was_not_taken_up() && invocation.purpose == Purpose::Effect {
                     charge(&mut invocation, |_| Amount::default());
                     if invocation.grant.is_some() {
                         grant_use = GrantUse::Returned;
@@ -86,6 +86,7 @@ impl Walk {
                 invocation.status = status_after(false, &invocation.aftermath);
                 // If its breaker is open, that was noted before.
                 invocation.aftermath.retry_after_ms = error.retry_after_ms().or(invocation.aftermath.retry_after_ms);
+                invocation.aftermath.may_be_made_again = may_be_made_again(&invocation, &definition.action, &error);
                 invocation.result = self.reported(&invocation, &error).await;
                 result.clone_from(&invocation.result);
                 invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_without_effect(&error)));

@@ -8,12 +8,12 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::grants::{self, Asked, AskedScope};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantStateName, GrantView, NewGrantRequest, SessionGrantRequest, SumMaxView};
+use api::rules::{GrantView, NewGrantRequest, SessionGrantRequest, SumMaxView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::grant::{Covers, Grant, GrantState};
+use countersign_core::grant::{Covers, Grant, GrantState, GrantStateName};
 use countersign_core::limits::{GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::{OrgId, SessionId};
@@ -26,7 +26,7 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
     /// Only those in this state.
-    state: Option<GrantState>,
+    state: Option<GrantStateName>,
     /// Only what this session can use or has asked for.
     session: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
@@ -72,7 +72,7 @@ pub(super) async fn create(
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionListQuery {
     /// Those in this state; `active` when absent.
-    state: Option<GrantState>,
+    state: Option<GrantStateName>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -90,7 +90,7 @@ pub(super) async fn list_of_session(
     page::Asked(query): page::Asked<SessionListQuery>,
 ) -> Result<Json<Page<GrantView>>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
-    let state = Some(query.state.unwrap_or(GrantState::Active));
+    let state = Some(query.state.unwrap_or(GrantStateName::Active));
     let filter = GrantFilter { state, session: Some(session.id), ..GrantFilter::default() };
     let request = page_request(query.limit, query.after)?;
     let page = grants::list(&app, &caller.principal, filter, &request).await?;
@@ -227,18 +227,9 @@ pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> GrantView {
 }
 
 fn view(grant: &Grant) -> GrantView {
-    // One that was used up before it was revoked allowed nothing any more: its own end is the one that is told.
-    let is_used_up = grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
         id: grant.id.to_string(),
-        state: match grant.state {
-            GrantState::Active | GrantState::Revoked if is_used_up => GrantStateName::UsedUp,
-            GrantState::Requested => GrantStateName::Requested,
-            GrantState::Active => GrantStateName::Active,
-            GrantState::Refused => GrantStateName::Refused,
-            GrantState::Revoked => GrantStateName::Revoked,
-            GrantState::Expired => GrantStateName::Expired,
-        },
+        state: grant.state_name(),
         covers: grant.terms.covers.to_string(),
         scope: grant.terms.scope.to_string(),
         space_id: grant.terms.space.as_ref().map(ToString::to_string),

@@ -177,7 +177,7 @@ impl Door {
 }
 
 /// HTTP/1.1 and HTTP/2, whichever the client speaks.
-fn http() -> Builder<TokioExecutor> {
+pub(super) fn http() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

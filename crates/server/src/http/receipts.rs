@@ -29,7 +29,7 @@ pub(super) struct ListQuery {
     /// Of what this person asked for, and of what was asked for them.
     user: Option<String>,
     /// Of what ended in this status.
-    status: Option<String>,
+    status: Option<Status>,
     /// Of calls and batches in this space, by its id or its name.
     space: Option<String>,
     /// Of what ended then or later: a time, or how long ago, such as `7d`.
@@ -61,7 +61,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
         user: query.user.as_deref().map(|text| wanted(text, "user", |text| UserId::parse(text).ok())).transpose()?,
-        status: query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?,
+        status: query.status,
         space,
         since: query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?,
         until: query.until.as_deref().map(|text| moment(&app, "until", text)).transpose()?,

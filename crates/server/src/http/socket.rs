@@ -47,7 +47,8 @@ const READ_BYTES: usize = 4 * 1024;
 ///
 /// The token is in the `authorization` header; or, in a browser, in the subprotocols `countersign.v1` and `countersign.token.<token>`; or in
 /// the first message, an `AuthenticateMessage`. The server sends a `StreamEvent`, a `StreamNotice`, a `MessageAnswer` or, as the last one, a
-/// `Problem`, whose `type` begins with `/docs/errors/`. A client sends an `AnswerMessage` or an `EventRequest`.
+/// `Problem`, whose `type` begins with `/docs/errors/`. Of these, only an event has a `specversion`. A client sends an `AnswerMessage` or an
+/// `EventRequest`.
 #[utoipa::path(operation_id = "stream_connect", get, path = "/api/v1/stream/ws", tag = "stream", params(StreamQuery),
     responses(
         (status = 101, description = "The connection is a WebSocket from now on."),

@@ -29,8 +29,8 @@ pub(super) struct StreamQuery {
 /// its session.
 ///
 /// Each event is a `StreamEvent`, and its `id` is its cursor. A call that is held, succeeds, fails or is denied is told a second time, under
-/// an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. A stream that was
-/// cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
+/// an older name. `stream.opened` comes first, `stream.dropped` or `problem` last, and comments keep the connection alive. Of the messages, only
+/// an event has a `specversion`. A stream that was cut off goes on with `Last-Event-ID` or `after`: nothing is missed, and nothing comes twice.
 #[utoipa::path(operation_id = "stream_follow", get, path = "/api/v1/stream", tag = "stream",
     params(StreamQuery, ("last-event-id" = Option<String>, Header, description = "As `after`, and counts before it: browsers send it by themselves.")),
     responses(

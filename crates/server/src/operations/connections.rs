@@ -162,8 +162,10 @@ pub(crate) async fn login(app: &App, by: &Principal, named: &str) -> Result<Logi
 /// Ends the login that the `state` belongs to, once. Returns the connection that somebody is logged in for now.
 pub(crate) async fn end_login(app: &App, state: &str, returned: Returned) -> Result<Connection, Error> {
     let no_login = || Error::LoginUnknown;
-    let login = app.store().take_login(state).await?.ok_or_else(no_login)?;
-    let (org, id) = (login.org.clone(), login.connection.clone());
+    let org = app.store().find_org_of_login(state).await?.ok_or_else(no_login)?;
+    super::must_be_enabled(app, &org, "login").await?;
+    let login = app.store().take_login(&org, state).await?.ok_or_else(no_login)?;
+    let id = login.connection.clone();
     let granted = match may_end(app, &login).await? {
         Ok(()) => app.parts.connections.end_login(&login.details, returned).await,
         Err(why) => Err(countersign_core::source::Error::Refused { code: "login_failed", message: why.to_owned() }),

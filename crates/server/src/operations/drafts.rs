@@ -114,6 +114,9 @@ async fn saved_before(app: &App, draft: &Draft) -> Result<Option<Automation>, Er
 pub(crate) async fn discard(app: &App, by: &Principal, text: &str) -> Result<(), Error> {
     let (draft, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Write, &space).await?;
+    if rights::person(by).is_none() && draft.made_by != by.id {
+        return Err(Error::NotAPerson { does_what: "drops a draft that somebody else made" });
+    }
     let is_dropped = app.store().drop_draft(&by.org, &draft.id).await?;
     if is_dropped { Ok(()) } else { Err(Error::not_found("draft", text)) }
 }

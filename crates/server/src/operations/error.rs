@@ -29,6 +29,9 @@ pub(crate) enum Error {
     AboveOwnRole { why: String, ask: &'static str },
     #[error("only an operator does this: an owner of the first org")]
     NotAnOperator,
+    /// Who asks shows no token, but something else that an org gave them.
+    #[error("the org of this {what} is disabled; nothing was done")]
+    OrgDisabled { what: &'static str },
     #[error("the first org cannot be disabled: its owners are the operators")]
     FirstOrg,
     #[error("you cannot change your own role or band")]

@@ -5,7 +5,7 @@ use super::{Error, must, must_read, sight, spaces};
 use crate::App;
 use api::event::{NewGroupRequest, PublishRequest, PublishedEvent};
 use api::event_types::is_ours;
-use api::stream::Cursor;
+use api::stream::{Cursor, source_of};
 use countersign_core::limits::{
     EVENT_ATTRIBUTE_CHARS_MAX, EVENT_ATTRIBUTES_MAX, EVENT_BYTES_MAX, EVENT_DELIVERIES_DEFAULT, EVENT_DELIVERIES_MAX, EVENT_ID_CHARS_MAX,
     EVENT_SOURCE_CHARS_MAX, EVENT_SUBJECT_CHARS_MAX, EVENT_TYPE_CHARS_MAX, EVENTS_IN_FLIGHT_MAX, EVENTS_PER_CLAIM_MAX,
@@ -15,7 +15,7 @@ use countersign_core::ports::bus::{ClaimRef, Claimed, Group, GroupName, NewEvent
 use countersign_core::ports::events::{Cause, Event, Origin};
 use countersign_core::ports::{EventBus, EventFeed};
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, PrincipalId, SpaceId, Timestamp};
+use countersign_core::{OrgId, Principal, PrincipalId, SpaceId, Timestamp};
 use pipeline::ParamError;
 use serde_json::Value;
 use std::time::Duration;
@@ -61,7 +61,9 @@ pub(crate) async fn publish(app: &App, by: &Principal, requests: Vec<PublishRequ
     let mut errors = Vec::new();
     for (at, request) in requests.iter().enumerate() {
         let place = if is_one { String::new() } else { format!("/{at}") };
-        errors.extend(problems(request).into_iter().map(|(name, message)| ParamError { pointer: format!("{place}/{name}"), message }));
+        errors.extend(
+            problems(&by.org, request).into_iter().map(|(name, message)| ParamError { pointer: format!("{place}/{name}"), message }),
+        );
     }
     if !errors.is_empty() {
         return Err(Error::Invalid { message: "nothing was published: an event is not as it must be".to_owned(), errors });
@@ -101,7 +103,7 @@ fn drafted(request: &PublishRequest, space: Option<SpaceId>) -> NewEvent {
 }
 
 /// Everything that is wrong with an event: the attribute, and what is wrong with it.
-fn problems(request: &PublishRequest) -> Vec<(String, String)> {
+fn problems(org: &OrgId, request: &PublishRequest) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut wrong = |name: &str, message: String| found.push((name.to_owned(), message));
     if request.specversion != "1.0" {
@@ -113,11 +115,17 @@ fn problems(request: &PublishRequest) -> Vec<(String, String)> {
             wrong(name, format!("must have 1 to {chars_max} characters, none of them a control character"));
         }
     }
+    if is_our_source(org, &request.source) {
+        wrong("source", format!("`{}` is the server's: name where the event comes from, such as `/drive`", source_of(org)));
+    }
     let is_type = request.name.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_type || request.name.is_empty() || request.name.len() > EVENT_TYPE_CHARS_MAX {
         wrong("type", format!("must have 1 to {EVENT_TYPE_CHARS_MAX} ASCII characters without spaces, such as `drive.file_added`"));
     } else if is_ours(&request.name) {
-        wrong("type", format!("`{}` begins with a word of ours: only the server publishes such events", request.name));
+        wrong(
+            "type",
+            format!("`{}` is a name of ours, or begins with a word of ours: only the server publishes such events", request.name),
+        );
     }
     if request.subject.as_ref().is_some_and(|subject| !is_text(subject, EVENT_SUBJECT_CHARS_MAX)) {
         wrong("subject", format!("must have at most {EVENT_SUBJECT_CHARS_MAX} characters, none of them a control character"));
@@ -141,6 +149,11 @@ fn problems(request: &PublishRequest) -> Vec<(String, String)> {
         wrong("data", format!("is too large: an event has at most {EVENT_BYTES_MAX} bytes"));
     }
     found
+}
+
+/// Whether only the server is this source: what comes from the org itself, or from something in it.
+fn is_our_source(org: &OrgId, source: &str) -> bool {
+    source.trim().to_ascii_lowercase().starts_with(&source_of(org))
 }
 
 fn attribute_problem(name: &str, value: &Value) -> Option<String> {
@@ -342,15 +355,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn org() -> OrgId {
+        OrgId::new(Timestamp::from_micros(0), [7; 10])
+    }
+
     fn request(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let mut event = json!({ "specversion": "1.0", "id": "1", "source": "/drive", "type": "drive.file_added", "data": { "size": 3 } });
         change(&mut event);
-        problems(&serde_json::from_value(event).unwrap()).into_iter().map(|(name, _)| name).collect()
+        problems(&org(), &serde_json::from_value(event).unwrap()).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
     fn every_attribute_that_is_wrong_is_named() {
         assert_eq!(request(|_| {}), [""; 0]);
+        let other = OrgId::new(Timestamp::from_micros(0), [8; 10]);
+        assert_eq!(request(|event| event["source"] = json!(source_of(&other))), [""; 0], "what another org told may be passed on");
         assert_eq!(request(|event| event["traceparent"] = json!("00-4bf9")), [""; 0], "extension attributes are passed on");
         let long = "x".repeat(EVENT_SOURCE_CHARS_MAX + 1);
         let large = "x".repeat(EVENT_BYTES_MAX);
@@ -362,6 +381,12 @@ mod tests {
             ("type", json!("drive file")),
             ("type", json!("invocation.succeeded")),
             ("type", json!("Automation.run.failed")),
+            ("type", json!("action_completed")),
+            ("type", json!("problem")),
+            ("type", json!("stream.dropped")),
+            ("source", json!(source_of(&org()))),
+            ("source", json!(format!(" {}/", source_of(&org()).to_uppercase()))),
+            ("source", json!(format!("{}#calls", source_of(&org())))),
             ("subject", json!("a\nb")),
             ("time", json!("yesterday")),
             ("datacontenttype", json!("text/xml")),

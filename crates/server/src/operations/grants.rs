@@ -2,7 +2,7 @@
 
 use super::{Error, automations, must, sessions, sight, sources, spaces, words};
 use crate::App;
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantStateName, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, NEAR_GRANTS_LOOKED_AT_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
@@ -145,7 +145,7 @@ async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Er
     if !is_for_it {
         return Err(Error::OtherSession);
     }
-    let filter = GrantFilter { state: Some(GrantState::Requested), session: by.session.clone(), ..GrantFilter::default() };
+    let filter = GrantFilter { state: Some(GrantStateName::Requested), session: by.session.clone(), ..GrantFilter::default() };
     let open = app.store().list_grants(&by.org, &filter, &PageRequest { limit: PAGE_ROWS_MAX, after: None }).await?;
     let open = open.items.iter().filter(|grant| grant.requested_by.as_ref() == Some(&by.id)).count();
     if open >= GRANT_REQUESTS_PER_SESSION_MAX { Err(Error::TooManyRequests { open }) } else { Ok(()) }

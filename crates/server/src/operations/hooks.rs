@@ -31,6 +31,7 @@ pub(crate) struct Request<'a> {
 
 pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> Result<Answered, Error> {
     let (trigger, message) = authenticated(app, automation, &request).await?;
+    super::must_be_enabled(app, &trigger.org, "webhook").await?;
     if request.body.is_empty() {
         return Err(Error::Json(json::Error { pointer: String::new(), message: "it is empty; send `{}` at least".to_owned() }));
     }

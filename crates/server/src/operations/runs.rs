@@ -3,7 +3,7 @@
 use super::automations::rights::{self, Right};
 use super::{Error, automations, sight};
 use crate::App;
-use ::runs::Asked;
+use ::runs::{Again, Asked};
 use countersign_core::automation::Firing;
 use countersign_core::json::canonical_digits;
 use countersign_core::limits::FIRE_KEY_CHARS_MAX;
@@ -96,6 +96,12 @@ pub(crate) async fn calls_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Re
     Ok(calls)
 }
 
+/// What the trigger of a run was given, as far as it may be shown.
+pub(crate) async fn payload_of(app: &App, run: &Run) -> Result<Option<Value>, Error> {
+    let Some(kept) = app.store().find_trigger_payload(&run.org, &run.id).await? else { return Ok(None) };
+    Ok(Some(app.pipeline().tell_params(&run.org, &run.space, &kept.value).await))
+}
+
 /// Runs an automation because somebody asked for it by name.
 pub(crate) async fn start(app: &App, by: &Principal, text: &str, inputs: Value, key: Option<&str>) -> Result<Answered, Error> {
     let automation = automations::runnable(app, by, text).await?;
@@ -105,17 +111,11 @@ pub(crate) async fn start(app: &App, by: &Principal, text: &str, inputs: Value, 
 }
 
 /// Runs a run once more: all of it, or from one of its steps on.
-pub(crate) async fn rerun(
-    app: &App,
-    by: &Principal,
-    text: &str,
-    from_step: Option<&str>,
-    inputs: Option<Value>,
-) -> Result<Answered, Error> {
+pub(crate) async fn rerun(app: &App, by: &Principal, text: &str, from_step: Option<&str>, with: Again) -> Result<Answered, Error> {
     let (run, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Run, &space).await?;
     let steps = app.store().list_steps(&by.org, &run.id).await?;
-    answered(app.engine().rerun(&run, &steps, from_step, inputs, asker(by)).await?, text)
+    answered(app.engine().rerun(&run, &steps, from_step, with, asker(by)).await?, text)
 }
 
 fn asker(by: &Principal) -> Asker {

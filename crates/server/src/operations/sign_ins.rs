@@ -12,6 +12,8 @@ use store::{LetIn, Refused, SignedIn};
 
 /// Where the issuer sends a person back to. It is registered there.
 const CALLBACK_PATH: &str = "/login/oidc/callback";
+/// What it is called in an error.
+const SIGN_IN: &str = "sign-in";
 /// What somebody is called of whom the issuer tells no name.
 const NAMELESS: &str = "person";
 /// Characters of the issuer's name for a person that are kept. There is room for what tells two of the same name apart.
@@ -35,6 +37,7 @@ pub(crate) async fn start(app: &App, browser: &str, own: &Own, next: Option<&str
     let sign_in = app.parts.sign_in.as_ref().ok_or_else(unknown)?;
     let now = app.parts.clock.now();
     app.sign_ins_begun().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
+    super::must_be_enabled(app, &sign_in.org, SIGN_IN).await?;
     // Nothing is written for an issuer that nobody could be sent to.
     sign_in.client.find(now).await.map_err(failed(&sign_in.name))?;
     let redirect_uri = format!("{}{CALLBACK_PATH}", own.address());
@@ -47,6 +50,7 @@ pub(crate) async fn start(app: &App, browser: &str, own: &Own, next: Option<&str
 pub(crate) async fn end(app: &App, state: &str, browser: &str, returned: Returned, from: IpAddr) -> Result<CameBack, Error> {
     let sign_in = app.parts.sign_in.as_ref().ok_or_else(unknown)?;
     let now = app.parts.clock.now();
+    super::must_be_enabled(app, &sign_in.org, SIGN_IN).await?;
     // A page of others can send a browser back with a state that it made up. That is no try: it would lock others of the same address out.
     let taken = app.store().take_sign_in(&sign_in.org, state, browser).await?.ok_or(Error::LoginUnknown)?;
     app.tries().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
@@ -78,7 +82,7 @@ pub(crate) async fn end(app: &App, state: &str, browser: &str, returned: Returne
 }
 
 fn unknown() -> Error {
-    Error::not_found("sign-in", "oidc")
+    Error::not_found(SIGN_IN, "oidc")
 }
 
 /// SECURITY: whoever is not signed in reads nothing of it; the operator reads all of it.

@@ -31,14 +31,15 @@ pub(crate) async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result
     let secret = SecretName::parse(&settings.signing_secret).ok_or(Error::SlackForged)?;
     let secret = app.store().resolve_secret(&channel.org, &secret).await?.ok_or(Error::SlackForged)?;
     let now = app.store().now().await?;
-    signature::check(secret.expose(), signed, now).map_err(|wrong| match wrong {
+    let signature = signature::check(secret.expose(), signed, now).map_err(|wrong| match wrong {
         Wrong::Forged => Error::SlackForged,
         Wrong::Expired => Error::SlackExpired,
     })?;
+    super::must_be_enabled(app, &channel.org, "channel").await?;
     let interaction = interaction::read(signed.body).map_err(Error::invalid)?;
     // It may be as far ahead of our clock as it may be behind.
     let until = now.plus_seconds(2 * SLACK_WINDOW_SECONDS + 1);
-    if !app.store().use_slack_request(&channel.org, signed.signature, until).await? {
+    if !app.store().use_slack_request(&channel.org, &signature, until).await? {
         return Err(Error::SlackReplayed);
     }
     let Err(refused) = answer(app, &channel, &settings, &interaction).await else { return Ok(()) };

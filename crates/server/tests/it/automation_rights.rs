@@ -17,6 +17,7 @@ on_sqlite!(
     what_a_stranger_sends_is_no_command,
     a_draft_replaces_the_version_it_was_made_for_and_no_later_one,
     nobody_leaves_drafts_without_end,
+    who_is_no_person_drops_no_draft_of_somebody_else,
     a_mode_a_grant_and_a_session_are_for_an_automation_that_is_there,
     an_event_of_a_run_is_for_its_space_whatever_it_says,
 );
@@ -209,6 +210,32 @@ async fn nobody_leaves_drafts_without_end(kind: Kind) {
     import(&server.owner).await.ok();
     mia.send(Method::DELETE, &format!("/api/v1/automation-drafts/{}", last.as_str().unwrap()), None).await.ok();
     import(&mia).await.ok();
+}
+
+async fn who_is_no_person_drops_no_draft_of_somebody_else(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (owner, agent) = (&server.owner, server.agent().await.client);
+    let made = owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["invoke"] })).await.ok();
+    let service = owner.with_token(made["token"].as_str().unwrap());
+    let mia = owner.person("mia", "member").await;
+    let import = async |by: &Client| {
+        let made = by.post("/api/v1/automations/import", json!({ "definition": digest() })).await.ok();
+        format!("/api/v1/automation-drafts/{}", made["id"].as_str().unwrap())
+    };
+    let drop = async |by: &Client, draft: &str| by.send(Method::DELETE, draft, None).await;
+    let of_agent = import(&agent).await;
+    for (made_by, others) in [(owner, [&agent, &service]), (&agent, [&service, &service]), (&service, [&agent, &agent])] {
+        let draft = import(made_by).await;
+        for by in others {
+            let refused = drop(by, &draft).await;
+            refused.problem(403, "forbidden");
+            assert!(refused.body["detail"].as_str().unwrap().contains("somebody else made"), "{refused:?}");
+        }
+        owner.get(&draft).await.ok();
+        drop(made_by, &draft).await.ok();
+    }
+    // A person may, as before, who may save it.
+    drop(&mia, &of_agent).await.ok();
 }
 
 async fn a_mode_a_grant_and_a_session_are_for_an_automation_that_is_there(kind: Kind) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub(crate) struct Browser {
     http: reqwest::Client,
-    url: String,
+    pub(crate) url: String,
     cookies: Mutex<BTreeMap<String, String>>,
     /// The hidden fields of the last form for each address.
     fields: Mutex<BTreeMap<String, String>>,

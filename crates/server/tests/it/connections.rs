@@ -3,6 +3,7 @@
 use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::issuer::Issuer;
 use countersign_core::limits::LOGIN_SECONDS;
+use countersign_core::ports::EventFeed as _;
 use countersign_core::{ConnectionId, PrincipalId, SourceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ on_sqlite!(
     a_connection_that_a_source_uses_stays,
     an_approval_given_before_another_login_runs_nothing,
     a_login_counts_once_in_time_and_for_whoever_may_still_log_in,
+    nobody_logs_in_for_a_disabled_org,
     what_an_authorization_server_must_not_do_ends_the_login,
     agents_see_no_connection_and_services_by_their_scopes,
 );
@@ -364,6 +366,25 @@ async fn a_login_counts_once_in_time_and_for_whoever_may_still_log_in(kind: Kind
     assert_eq!(login_of(owner, "linear").await["status"], "failed");
     assert_eq!(shown(owner, "linear").await["version"], 3, "nothing was changed");
     server.verify().await;
+}
+
+async fn nobody_logs_in_for_a_disabled_org(kind: Kind) {
+    let issuer = Issuer::start().await;
+    let server = TestServer::start_reaching(kind, &[&issuer.url]).await;
+    let made = server.owner.post("/api/v1/orgs", json!({ "name": "acme" })).await.ok();
+    let redeemed = server.owner.post("/api/v1/invitations/redeem", json!({ "invitation": made["invitation"]["invitation"] })).await.ok();
+    let other = server.owner.with_token(redeemed["token"].as_str().unwrap());
+    oauth(&issuer, &other, "linear").await;
+    let linear = ConnectionId::parse(shown(&other, "linear").await["id"].as_str().unwrap()).unwrap();
+    let url = start(&other, "linear").await;
+    let id = made["id"].as_str().unwrap();
+    server.owner.post(&format!("/api/v1/orgs/{id}/disable"), json!({})).await.ok();
+    let org = countersign_core::OrgId::parse(id).unwrap();
+    let before = server.store.newest_event(&org).await.unwrap();
+    let (status, page) = open(&other, &url).await;
+    assert!(status == 403 && page.contains("org of this login is disabled"), "{status} {page}");
+    let login = server.store.find_login(&org, &linear).await.unwrap().unwrap();
+    assert_eq!((login.ended_at, login.problem, server.store.newest_event(&org).await.unwrap()), (None, None, before));
 }
 
 async fn what_an_authorization_server_must_not_do_ends_the_login(kind: Kind) {

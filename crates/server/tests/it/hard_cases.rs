@@ -31,6 +31,7 @@ on_both_engines!(
     clock_far_forward_and_back,
     a_schedule_that_lost_its_next_time_goes_on,
     filter_edit_leaves_no_ghost,
+    a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on,
 );
 
 on_sqlite!(
@@ -54,6 +55,7 @@ on_sqlite!(
     what_a_stopped_automation_does_not_hear_is_counted,
     an_archived_automation_takes_its_questions_back,
     a_step_has_no_more_time_than_it_says,
+    code_of_a_package_that_takes_too_long_is_timed_out_like_any_step,
     an_approval_that_never_comes_ends_the_run_after_a_day,
     on_failure_fails_once,
     what_a_worker_brings_that_lost_its_run_is_told_apart,
@@ -680,6 +682,42 @@ async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> V
     inputs
 }
 
+/// No search is made that would take too long: its trigger is disabled instead, and people are told.
+async fn a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let filtered = |name: &str, filters: Value| {
+        let mut definition = on_event(json!({ "event_type": "issue.moved", "filters": filters }), json!({ "n": "$.data.n" }));
+        definition["name"] = json!(name);
+        definition
+    };
+    let costly = json!({ "data.text": { "regex": "[ab]*a[ab]{400}" } });
+    let dear = id_of(&saved(&server.owner, filtered("Dear", costly.clone())).await);
+    // Its automaton is as large for whoever makes it while it searches, and small as a table.
+    let cheap = id_of(&saved(&server.owner, filtered("Cheap", json!({ "data.text": { "regex": "[a-z]{1,480}[0-9]" } }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    let text = |end: &str| format!("{}{end}", "ab".repeat(7_000));
+    publish(&server, "issue.moved", "1", Some(&space), json!({ "n": 1, "text": "ab" })).await;
+    publish(&server, "issue.moved", "2", Some(&space), json!({ "n": 2, "text": text("7") })).await;
+    publish(&server, "issue.moved", "3", Some(&space), json!({ "n": 3, "text": text("8") })).await;
+    assert_eq!(inputs_of(&server, &cheap, "n", 2).await, ["2", "3"]);
+    let reasons: Vec<_> = firings(&server, &dear).await.into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["filter_too_costly"]);
+    let triggers = server.owner.get(&format!("/api/v1/automations/{dear}/triggers")).await.ok();
+    let heard = &triggers["items"][0];
+    assert_eq!(
+        (&heard["enabled"], &heard["disabled_why"]),
+        (&json!(false), &json!("its filter would take too much work for an event of type `issue.moved`"))
+    );
+    let notified = server.owner.get("/api/v1/notifications").await.ok();
+    assert!(notified["items"][0]["body"].as_str().unwrap().contains("too much work"), "{notified:#}");
+    // Whoever tries it is told the same.
+    let tried = server.owner.post("/api/v1/filters/test", json!({ "event_type": "issue.moved", "filters": costly })).await;
+    assert_eq!(tried.body["mistakes"][0]["code"], "filter_too_costly", "{tried:?}");
+    tried.problem(422, "definition_invalid");
+}
+
 /// The edit is saved at the same time as what was there before, and counts all the same from the next event on.
 async fn filter_edit_leaves_no_ghost(kind: Kind) {
     let server = TestServer::start(kind).await;
@@ -1025,7 +1063,7 @@ async fn a_run_that_takes_too_long_is_timed_out(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
     let steps: Vec<_> = shown["steps"].as_array().unwrap().iter().map(|step| [&step["step_id"], &step["status"]]).collect();
-    assert_eq!(steps, [[&json!("step_0"), &json!("failed")], [&json!("tell"), &json!("succeeded")]]);
+    assert_eq!(steps, [[&json!("step_0"), &json!("timed_out")], [&json!("tell"), &json!("succeeded")]]);
     assert_eq!(server.source.calls()[1].params["text"], "timed_out at step_0");
     let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "automation.run.timed_out").count(), 1);
@@ -1050,14 +1088,41 @@ async fn a_step_has_no_more_time_than_it_says(kind: Kind) {
     let _working = server.work();
     let mut definition = plan(&["fake.read", "fake.read"]);
     definition["plan"][1]["timeout_seconds"] = json!(1);
+    definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1 });
     let id = id_of(&saved(&server.owner, definition).await);
     server.source.will_answer(json!({}));
-    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    // It is a read: it is made again as often as it may.
+    let _never: Vec<_> = (0..2).map(|_| server.source.will_hold(Ok(Output::new(json!({}))))).collect();
     let run = run(&server.owner, &id, json!({})).await;
     let shown = ended(&server.owner, &run).await;
-    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_timed_out")), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
+    let step = &shown["steps"][1];
+    let told = (&step["status"], &step["error"]["code"], &step["error"]["message"]);
+    assert_eq!(told, (&json!("timed_out"), &json!("timed_out"), &json!("the step took longer than it may")), "{shown:#}");
     let limits: Vec<_> = server.source.calls().iter().map(|call| call.context.timeout_ms).collect();
-    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000], "the other step has the time of its action");
+    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000, 1_000], "the other step has the time of its action");
+}
+
+/// Code of a package is ended before the time of its call is over, and says so in a word of its own.
+async fn code_of_a_package_that_takes_too_long_is_timed_out_like_any_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "timeout_seconds": 20 });
+    let id = id_of(&saved(&server.owner, definition.clone()).await);
+    let ended_early = || Error::Failed { code: "package_timed_out", message: "`execute.js` did not end".into() };
+    // It had what was left to the run, which is less than its action may take: the run has no time for another attempt.
+    server.source.will_fail(ended_early());
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    let (status, step) = (&json!("timed_out"), &shown["steps"][0]);
+    assert_eq!((&shown["status"], &shown["error"]["code"], &step["status"], &step["error"]["code"]), (status, status, status, status));
+    assert_eq!((server.source.calls().len(), &step["error"]["message"]), (1, &json!("the run took longer than it may")));
+    // By the limit of its own definition it has failed, and is tried again.
+    (definition["name"], definition["execution"]) = (json!("Unlimited"), json!({ "retry_backoff": "none" }));
+    let unlimited = id_of(&saved(&server.owner, definition).await);
+    server.source.will_fail(ended_early());
+    let shown = ended(&server.owner, &run(&server.owner, &unlimited, json!({})).await).await;
+    assert_eq!((&shown["status"], server.source.calls().len()), (&json!("succeeded"), 3), "{shown:#}");
 }
 
 /// Waiting for a person is no working time of the run.

@@ -2,7 +2,7 @@
 //! one that somebody here gave them.
 
 use crate::browser::{Browser, Shown};
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use crate::openid_issuer::{NAME, OpenIdIssuer};
 use countersign_core::limits;
 use reqwest::{Method, header};
@@ -17,6 +17,7 @@ on_both_engines!(
     whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer,
     nobody_keeps_others_from_signing_in,
 );
+on_sqlite!(nobody_signs_in_to_a_disabled_org,);
 
 const WORD: &str = "x-countersign-csrf";
 /// What whoever is not signed in reads of an issuer that cannot be used.
@@ -301,6 +302,23 @@ async fn whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer(kind: Ki
         assert_eq!((&who(&browser).await["role"], approves(&browser, &id).await), (&json!("member"), 403), "{subject}");
     }
     server.verify().await;
+}
+
+async fn nobody_signs_in_to_a_disabled_org(kind: Kind) {
+    let (server, issuer) = started(kind).await;
+    issuer.let_in("robin", &["viewers"]);
+    let mut browser = Browser::of(&server);
+    let back = sent(&browser, &issuer, "/login/oidc").await;
+    let before = people(&server).await;
+    server.home.tamper("UPDATE orgs SET disabled_at = 1");
+    let restarted = server.restart().await;
+    browser.url = restarted.url.clone();
+    for place in [back.as_str(), "/login/oidc"] {
+        let shown = browser.get(place).await;
+        assert!(shown.status == 403 && shown.text.contains("org of this sign-in is disabled"), "{place}: {} {}", shown.status, shown.text);
+    }
+    server.home.tamper("UPDATE orgs SET disabled_at = NULL");
+    assert_eq!(people(&server.restart().await).await, before);
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ on_both_engines!(
 on_sqlite!(
     an_answer_in_slack_has_the_conflicts_of_every_other_answer,
     an_admin_cannot_answer_as_somebody_else,
+    a_disabled_org_is_told_nothing_and_tells_nothing,
     requests_that_make_no_sense_are_refused,
     a_message_that_slack_refuses_keeps_nobody_waiting,
 );
@@ -190,6 +191,8 @@ async fn forged_old_and_replayed_requests_answer_nothing(kind: Kind) {
     let replayed = sent.iter().filter(|answer| code(answer) == (409, "slack_request_replayed")).count();
     assert_eq!((sent.iter().filter(|answer| answer.0 == 200).count(), replayed), (1, 7), "{sent:?}");
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("succeeded"), 1));
+    let upper = good.to_ascii_uppercase().replace("V0=", "v0=");
+    assert_eq!(code(&slacked.send(channel, now, &upper, body).await), (409, "slack_request_replayed"), "the same bytes in other letters");
     for (seconds, expected) in [(300, (409, "slack_request_replayed")), (1, (403, "slack_request_expired"))] {
         server.clock.advance_seconds(seconds);
         assert_eq!(code(&slacked.send(channel, now, &good, body).await), expected);
@@ -282,6 +285,31 @@ async fn an_admin_cannot_answer_as_somebody_else(kind: Kind) {
     assert_eq!(slacked.press(ROBIN, &approve).await.0, 200);
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("succeeded"), 1));
     server.verify().await;
+}
+
+async fn a_disabled_org_is_told_nothing_and_tells_nothing(kind: Kind) {
+    let slacked = start(kind).await;
+    let server = &slacked.server;
+    let id = server.agent().await.pending("fake.write", json!({})).await;
+    let approve = fake::button(&slacked.message().await, "Approve once").unwrap();
+    let made = server.owner.post("/api/v1/orgs", json!({ "name": "acme" })).await.ok();
+    let redeemed = server.owner.post("/api/v1/invitations/redeem", json!({ "invitation": made["invitation"]["invitation"] })).await.ok();
+    let other = server.owner.with_token(redeemed["token"].as_str().unwrap());
+    for (name, value) in [("bot", TOKEN), ("sign", SIGNING_SECRET)] {
+        other.send(Method::PUT, &format!("/api/v1/secrets/{name}"), Some(json!({ "value": value }))).await.ok();
+    }
+    let channel = add(&other, "theirs", json!({}), "sign").await;
+    let press = async |user: &str| {
+        let (body, timestamp) = (fake::pressed(user, &approve), slacked.seconds(0));
+        slacked.send(&channel, &timestamp, &fake::signature(SIGNING_SECRET, &timestamp, &body), &body).await
+    };
+    assert_eq!(press(ROBIN).await.0, 200, "why it counts for nothing is whispered");
+    slacked.whispered(0, ROBIN).await;
+    server.owner.post(&format!("/api/v1/orgs/{}/disable", made["id"].as_str().unwrap()), json!({})).await.ok();
+    for _ in 0..2 {
+        assert_eq!(code(&press(ADA).await), (403, "org_disabled"), "and it is not used up");
+    }
+    assert_eq!((slacked.slack.taken("chat.postEphemeral").len(), slacked.status(&id).await), (1, json!("pending")));
 }
 
 async fn requests_that_make_no_sense_are_refused(kind: Kind) {

@@ -3,9 +3,12 @@
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::upstream::Upstream;
+use countersign_core::ports::EventBus as _;
+use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::events::{Cause, Origin};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -33,6 +36,7 @@ on_sqlite!(
     a_cursor_that_makes_no_sense_is_refused,
     a_stopping_server_says_where_to_go_on,
     many_streams_are_told_the_same,
+    an_event_that_is_called_like_a_message_of_the_stream_is_an_event,
 );
 on_postgres!(what_one_server_does_is_told_by_the_other_and_a_stream_moves_between_them);
 
@@ -666,6 +670,41 @@ async fn a_stopping_server_says_where_to_go_on(kind: Kind) {
         assert!(last["hint"].as_str().is_some_and(|hint| hint.contains(cursor.as_str())), "{last}");
     }
     assert_eq!((events.next().await, socket.next().await), (None, None));
+}
+
+/// Nobody publishes such an event; one that is in the log from before still is no message of the stream.
+async fn an_event_that_is_called_like_a_message_of_the_stream_is_an_event(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (mut events, mut socket) = (server.owner.stream("").await, server.owner.socket("").await);
+    let names = ["problem", "answer", "stream.dropped", "stream.opened", "/docs/errors/internal", "action_completed"];
+    for name in names {
+        let event = json!({ "specversion": "1.0", "id": name, "source": "/drive", "type": name });
+        server.owner.post("/api/v1/events", event).await.problem(400, "invalid_request");
+    }
+    let source = json!({ "specversion": "1.0", "id": "1", "source": format!("/orgs/{}", server.org), "type": "drive.file_added" });
+    server.owner.post("/api/v1/events", source).await.problem(400, "invalid_request");
+    let older = |name: &str| NewEvent {
+        name: name.to_owned(),
+        key: "a".to_owned(),
+        body: "{}".to_owned(),
+        origin: Some(Origin { source: "/drive".to_owned(), id: name.to_owned(), time: None, more: BTreeMap::new() }),
+        space: None,
+        cause: Cause::default(),
+    };
+    server.store.publish(&server.org, names.map(older).to_vec()).await.unwrap();
+    let is_last = |said: &Said| said.json["id"] == names[5];
+    for told in [events.all_until(is_last).await, socket.all_until(is_last).await] {
+        let said: Vec<_> = told.iter().filter(|said| said.json["source"] == "/drive").collect();
+        assert_eq!(said.iter().map(|said| said.name.as_str()).collect::<Vec<_>>(), names);
+        assert!(said.iter().all(|said| said.json["specversion"] == "1.0"), "{said:?}");
+    }
+    // What the stream says of itself has no `specversion`: here why it ends, as a problem.
+    let viewer = server.owner.person("vera", "viewer").await;
+    let (mut events, mut socket) = (viewer.stream("").await, viewer.socket("").await);
+    let principal = viewer.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().replace("user:", "");
+    server.owner.post(&format!("/api/v1/users/{principal}/disable"), json!({})).await.ok();
+    let (last, same) = (events.until("problem").await, socket.until("/docs/errors/unauthenticated").await);
+    assert_eq!((&last["specversion"], &same["specversion"]), (&Value::Null, &Value::Null), "{last} {same}");
 }
 
 async fn many_streams_are_told_the_same(kind: Kind) {

@@ -1,7 +1,9 @@
 //! Operators create and disable orgs. No org can read or change anything of another, and for a caller the objects of another org look as if
 //! they did not exist.
 
+use crate::automations::{fire, id_of, saved, with_triggers};
 use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines, on_sqlite, smuggled};
+use countersign_core::ports::EventFeed as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ on_both_engines!(
     no_door_leads_from_one_org_into_another,
     a_disabled_org_does_nothing_and_keeps_its_data,
     what_a_disabled_org_was_running_is_settled_after_a_crash,
+    a_webhook_of_a_disabled_org_says_so_and_writes_nothing,
 );
 
 on_sqlite!(only_operators_manage_orgs);
@@ -118,6 +121,29 @@ async fn what_a_disabled_org_was_running_is_settled_after_a_crash(kind: Kind) {
     restarted.pipeline.recover().await.unwrap();
     let kept = restarted.store.list_invocations(&org_id(&id), &store::InvocationFilter::default(), &all()).await.unwrap().items;
     assert_eq!(kept.iter().map(|invocation| invocation.status).collect::<Vec<_>>(), [countersign_core::Status::Failed]);
+}
+
+async fn a_webhook_of_a_disabled_org_says_so_and_writes_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, other) = second_org(&server, "acme").await;
+    let saved = saved(&other, with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]))).await;
+    let (org, automation) = (org_id(&id), id_of(&saved));
+    let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
+    let send = async |bearer: &str| fire(&server, &automation, &[("authorization", bearer)], "{}").await;
+    assert_eq!(send(&bearer).await.status, 202);
+    server.owner.post(&format!("/api/v1/orgs/{id}/disable"), json!({})).await.ok();
+    let kept = async || {
+        let of = countersign_core::AutomationId::parse(&automation).unwrap();
+        let firings = server.store.list_firings(&org, &of, &store::FiringFilter::default(), &all()).await.unwrap().items.len();
+        (firings, server.store.newest_event(&org).await.unwrap())
+    };
+    let before = kept().await;
+    let refused = send(&bearer).await;
+    refused.problem(403, "org_disabled");
+    assert!(refused.body["detail"].as_str().unwrap().contains("webhook"), "{refused:?}");
+    // Whoever does not have its token is told nothing of the org.
+    send("Bearer nonsense").await.problem(401, "unauthenticated");
+    assert_eq!((kept().await, before.0), (before, 1));
 }
 
 fn org_id(text: &str) -> countersign_core::OrgId {

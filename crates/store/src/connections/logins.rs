@@ -89,14 +89,15 @@ impl Store {
             .await
     }
 
-    /// Takes the login that this `state` belongs to, once: whoever comes with it again finds none. It may have expired.
-    pub async fn take_login(&self, state: &str) -> Result<Option<TakenLogin>, Error> {
-        let state_hash = self.state_hash(state);
+    /// The org of the login that this `state` belongs to.
+    pub async fn find_org_of_login(&self, state: &str) -> Result<Option<OrgId>, Error> {
         let sql = "/* every org: whoever comes back has the state alone */ SELECT org_id FROM connection_logins WHERE state_hash = $1";
-        let Some(org) = only(self.db.read(sql, &vals![state_hash.as_str()]).await?, |row| Columns::of(row).id::<OrgId>())? else {
-            return Ok(None);
-        };
-        let store = self.clone();
+        only(self.db.read(sql, &vals![self.state_hash(state)]).await?, |row| Columns::of(row).id())
+    }
+
+    /// Takes the login that this `state` belongs to, once: whoever comes with it again finds none. It may have expired.
+    pub async fn take_login(&self, org: &OrgId, state: &str) -> Result<Option<TakenLogin>, Error> {
+        let (store, org, state_hash) = (self.clone(), org.clone(), self.state_hash(state));
         self.db.write(org.clone(), move |tx| Box::pin(async move { take(&store, tx, org, state_hash).await })).await
     }
 

@@ -21,8 +21,8 @@ use crate::servers::gone_before;
 use bell::Bell;
 use count::Counting;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
-use countersign_core::{Clock, Timestamp};
-use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use countersign_core::{Clock, ServerId, Timestamp};
+use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use listen::Heard;
 use std::panic::AssertUnwindSafe;
@@ -71,7 +71,8 @@ type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 /// Leases that are still valid and do not belong to an earlier server on this data folder.
 const OTHER_LEASES: &str =
     "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND $2 NOT LIKE '%' || id || '%'";
-/// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one.
+/// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one. On the same connection each
+/// holds a lock of its own, by which the others see that it is there.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
 /// A writer that goes silent inside its transaction loses the org locks, and a writer that waits too long for an org lock gives up.
@@ -80,10 +81,11 @@ const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; 
 impl Postgres {
     pub(crate) async fn open(url: &str, time: TimeSource, patience: Patience, sealing: Sealing, lease: Arc<Lease>) -> Result<Self, Error> {
         let mut config: tokio_postgres::Config =
-            url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
+            url.parse().map_err(|_| Error::Corrupt { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(patience.read);
         let pool = pool_of(&config, READERS_MAX)?;
+        reach(&pool).await?;
         let leasing = pool_of(&config, 1)?;
         let time = Arc::new(Time::new(time));
         let (entrance, queue) = queue();
@@ -144,7 +146,7 @@ impl Postgres {
             query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
                 .await?;
         let is_free = rows == [vec![Val::Int(1)]];
-        be_present(&client).await?;
+        be_present(&client, self.lease.id()).await?;
         let others =
             query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
         let alone = is_free && others.is_empty();
@@ -156,6 +158,13 @@ impl Postgres {
         }
         *self.presence.lock().await = Some(client);
         Ok(alone)
+    }
+
+    /// Whether the connection is there by which this server shows that it works on the database. It ends with its process.
+    pub(crate) async fn is_present(&self, server: &str) -> Result<bool, Error> {
+        // The lock is given back with the end of the statement.
+        let sql = "/* every org */ SELECT CASE WHEN pg_try_advisory_xact_lock($1) THEN 0::bigint ELSE 1::bigint END";
+        Ok(self.read(sql, &[Val::Int(lock_of_server(server))]).await? == [vec![Val::Int(1)]])
     }
 
     pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
@@ -253,16 +262,47 @@ async fn checked_out(pool: &Pool) -> Result<Object, Error> {
     pool.get().await.map_err(|error| Error::Unavailable { message: error.to_string() })
 }
 
-async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
-    client.batch_execute(&format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})")).await.map_err(classify)
+/// Connects once, before anything stands on the connections. A database that refuses this server, however long it waits, is told apart from one
+/// that is away: a wrong password, or a database that is not there. Later every refusal counts as an outage, because the server has worked here.
+async fn reach(pool: &Pool) -> Result<(), Error> {
+    let error = match pool.get().await {
+        Ok(_) => return Ok(()),
+        Err(PoolError::Backend(error)) => error,
+        Err(error) => return Err(Error::Unavailable { message: error.to_string() }),
+    };
+    let is_unanswered = match std::error::Error::source(&error) {
+        Some(source) => source.is::<std::io::Error>(),
+        None => error.is_closed(),
+    };
+    match error.code() {
+        // Such as a password that the URL lacks.
+        None if !is_unanswered => Err(Error::Corrupt { message: told(&error) }),
+        _ => Err(classify(error)),
+    }
+}
+
+async fn be_present(client: &ClientWrapper, server: &ServerId) -> Result<(), Error> {
+    // In shared mode, too: PostgreSQL may not have noticed yet that an earlier connection of this server is gone.
+    let own = lock_of_server(server.as_str());
+    let words = format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK}); SELECT pg_advisory_lock_shared({own})");
+    client.batch_execute(&words).await.map_err(classify)
+}
+
+fn lock_of_server(server: &str) -> i64 {
+    lock_named(&format!("countersign server {server}"))
+}
+
+/// The advisory lock with this name. Two names may happen to share one.
+fn lock_named(name: &str) -> i64 {
+    i64::from_le_bytes(*blake3::hash(name.as_bytes()).as_bytes().first_chunk().unwrap_or(&[0; 8]))
 }
 
 /// Takes the presence lock again if its connection was lost in an outage. The writer calls this before it writes anything new.
-async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
+async fn stay_present(pool: &Pool, presence: &Presence, server: &ServerId) -> Result<(), Error> {
     let mut presence = presence.lock().await;
     if presence.as_ref().is_some_and(|client| client.is_closed()) {
         let client = Object::take(checked_out(pool).await?);
-        be_present(&client).await?;
+        be_present(&client, server).await?;
         *presence = Some(client);
     }
     Ok(())
@@ -336,7 +376,7 @@ impl Life {
     }
 
     async fn take(&self, kept: Option<ClientWrapper>) -> Result<ClientWrapper, Error> {
-        stay_present(&self.pool, &self.presence).await?;
+        stay_present(&self.pool, &self.presence, self.lease.id()).await?;
         match kept {
             Some(client) if !client.is_closed() => Ok(client),
             _ => {
@@ -422,34 +462,39 @@ fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
     tokio_postgres_rustls::MakeRustlsConnect::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
 }
 
-fn classify(error: tokio_postgres::Error) -> Error {
-    use tokio_postgres::error::SqlState;
-    // The driver's own message is terse; the source error says what happened.
-    let message = match std::error::Error::source(&error) {
+/// The driver's own message is terse; the source error says what happened.
+fn told(error: &tokio_postgres::Error) -> String {
+    match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
-    };
-    let Some(state) = error.code() else {
-        return Error::Unavailable { message };
-    };
-    let away = [
-        SqlState::DISK_FULL,
-        SqlState::OUT_OF_MEMORY,
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::QUERY_CANCELED,
-        SqlState::IN_FAILED_SQL_TRANSACTION,
-        SqlState::IO_ERROR,
-        // `update_later` divides by zero on purpose when its row is not there.
-        SqlState::DIVISION_BY_ZERO,
-    ];
-    if away.contains(state) || state.code().starts_with("08") { Error::Unavailable { message } } else { Error::Corrupt { message } }
+    }
+}
+
+fn classify(error: tokio_postgres::Error) -> Error {
+    let message = told(&error);
+    match error.code() {
+        Some(state) if !is_outage(state.code()) => Error::Corrupt { message },
+        Some(_) | None => Error::Unavailable { message },
+    }
+}
+
+/// Whether PostgreSQL says with this SQLSTATE that it did not do what was asked, but may do it later. The first two characters are the class.
+fn is_outage(state: &str) -> bool {
+    // Whole classes: the connection is lost, there is too little of something, or whoever operates the database ended it.
+    matches!(state.get(..2), Some("08" | "53" | "57"))
+        || matches!(
+            state,
+            // Its transaction was idle for longer than PostgreSQL lets it, or lasted longer, or had failed before.
+            "25P02" | "25P03" | "25P04"
+            // A standby takes no writes.
+            | "25006"
+            // Another transaction was in the way: a serialization failure, a deadlock, a lock.
+            | "40001" | "40P01" | "55P03"
+            // The disk failed.
+            | "58030"
+            // `update_later` divides by zero on purpose when its row is not there.
+            | "22012"
+        )
 }
 
 impl ToSql for Val {
@@ -472,4 +517,25 @@ impl ToSql for Val {
     }
 
     tokio_postgres::types::to_sql_checked!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_outage;
+
+    #[test]
+    fn what_may_work_later_is_an_outage_and_nothing_else() {
+        let outages = [
+            "08000", "08001", "08003", "08004", "08006", "08007", "08P01", "25006", "25P02", "25P03", "25P04", "40001", "40P01", "53000",
+            "53100", "53200", "53300", "53400", "55P03", "57000", "57014", "57P01", "57P02", "57P03", "57P04", "57P05", "58030", "22012",
+        ];
+        // A constraint, a value, a password, a database or a table that is not there, pages that are damaged, a bug.
+        let rest = ["23505", "23503", "22003", "28P01", "28000", "3D000", "42P01", "42601", "58P01", "XX000", "XX001", "", "5"];
+        for state in outages {
+            assert!(is_outage(state), "{state}");
+        }
+        for state in rest {
+            assert!(!is_outage(state), "{state}");
+        }
+    }
 }

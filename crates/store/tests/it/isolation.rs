@@ -243,7 +243,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
-    assert_eq!(store.use_slack_request(&tenant.org, &format!("v0={name}"), until).await, Ok(true));
+    assert_eq!(store.use_slack_request(&tenant.org, name.as_bytes(), until).await, Ok(true));
     store.leave(line_of(&keyed)).await.unwrap();
     store.log_in(&tenant.as_owner).await.unwrap().unwrap();
     store.start_sign_in(&tenant.org, "browser", "https://cs.example.com/back", Some(name)).await.unwrap();
@@ -402,6 +402,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         is_about: store.is_about(org, &spaces, theirs.automation.id.as_str()).await.unwrap();
         is_event_about: store.is_event_about(org, &spaces, &event, None).await.unwrap();
         is_heard_in: store.is_heard_in(org, &theirs.tenant.space, &event).await.unwrap();
+        is_enabled: store.is_enabled(org).await.unwrap();
         find_invocation: store.find_invocation(org, &theirs.ended.id).await.unwrap();
         find_sealed_params: store.find_sealed_params(org, &theirs.pending.id).await.unwrap();
         find_receipt: store.find_receipt(org, &theirs.receipt).await.unwrap();
@@ -538,6 +539,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
+        last_fired_at: store.last_fired_at(org, &theirs.automation.id).await.unwrap();
+        find_trigger_payload: store.find_trigger_payload(org, &theirs.lease.run).await.unwrap();
+        is_waited_for: store.is_waited_for(org, std::slice::from_ref(&theirs.pending.id)).await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
         find_draft: store.find_draft(org, &theirs.draft).await.unwrap();
@@ -578,7 +582,7 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 47] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
     ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
@@ -591,6 +595,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
     ("keep_leases", "for workers, of runs that they lease"),
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
+    ("free_earlier_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
     ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
@@ -614,7 +619,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
     ("begin_replacement", "the operator's, of everything"),
     ("reseal_some", "the operator's, of everything"),
     ("end_replacement", "the operator's, of everything"),
-    ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
+    ("find_org_of_login", "whoever comes back has the state alone, which names the org"),
     ("find_logged_in", "the browser shows its login alone, which names the org"),
     ("extend_login", "the browser shows its login alone, which names the org; it lasts longer"),
     ("log_out", "the browser shows its login alone, which names the org; it is ended"),
@@ -653,7 +658,6 @@ const WRITES: [&str; 129] = [
     "save_run",
     "save_run_along",
     "give_back",
-    "wake_runs",
     "cancel_run",
     "publish",
     "subscribe",
@@ -719,6 +723,7 @@ const WRITES: [&str; 129] = [
     "change_source",
     "remove_source",
     "start_login",
+    "take_login",
     "end_login",
     "lock_tokens",
     "keep_tokens",
@@ -930,7 +935,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
     store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
     // They have used a request with this signature.
-    assert_eq!(store.use_slack_request(org, "v0=theirs", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
+    assert_eq!(store.use_slack_request(org, b"theirs", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
     let left = line_of(&theirs.pending);
     store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
     let again = AskedAgain {
@@ -1008,7 +1013,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.remove_event_group(org, &other, &by).await, Ok(true));
     assert_eq!(store.remove_event_group(org, &group(), &by).await, Ok(true));
     // A login that was taken ends in the org it belongs to.
-    let taken = store.take_login("state of ours").await.unwrap().unwrap();
+    assert!(store.take_login(org, "state of theirs").await.unwrap().is_none());
+    let taken = store.take_login(org, "state of ours").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));
     assert_eq!(store.change_user(org, &them.owner, limited(Band::Green), &by).await, Ok(None));
     let settling = Settling {
@@ -1084,7 +1090,6 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         assert_eq!(store.save_run(saved).await, Ok(false));
     }
     store.give_back(lease).await.unwrap();
-    assert_eq!(store.wake_runs(org, std::slice::from_ref(&theirs.pending.id)).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
     let found = store.find_document(&theirs.tenant.org, &theirs.tenant.space, &theirs.document).await.unwrap().unwrap();
     let taken = documents::state("taken", "text of theirs", &[]);

@@ -49,6 +49,16 @@ async fn while_it_is_away_nothing_is_written_and_then_everything_goes_on() {
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
 
+#[tokio::test]
+async fn a_database_that_refuses_us_is_not_away() {
+    let world = World::new(Kind::Postgres).await;
+    let Engine::Postgres { url } = &world.home.engine else { panic!("this is about PostgreSQL") };
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let absent = Engine::Postgres { url: format!("{server}/nobody_made_this") };
+    let refused = open(absent, &world.clock, &world.random).await.map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { message } if message.contains("does not exist")), "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     let (world, proxy) = behind_a_proxy().await;

@@ -10,7 +10,7 @@ const event = (id: string, type: string, subject: string, data: object = {}) => 
   type,
   subject,
   time: new Date().toISOString(),
-  cursor: '1',
+  cursor: id.slice('evt_'.length),
   data,
 })
 const at = new Date().toISOString()

@@ -123,8 +123,8 @@ function Tail({ filter }: { filter: EventFilter }) {
   }, [follows, waiting])
   const older = read.data?.pages.flatMap(page => page.items) ?? []
   const events = joined(live, older)
-  const known = new Set(events.map(event => event.id))
-  const fresh = waiting.filter(event => !known.has(event.id)).length
+  const known = new Set(events.map(event => event.cursor))
+  const fresh = waiting.filter(event => !known.has(event.cursor)).length
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <div className="flex min-h-10 flex-wrap items-center gap-x-4 gap-y-1 border-b px-4 py-1 md:px-6">
@@ -150,7 +150,7 @@ function Tail({ filter }: { filter: EventFilter }) {
         )}
         <ul className="divide-y">
           {events.map(event => (
-            <Row key={event.id} event={event} />
+            <Row key={event.cursor} event={event} />
           ))}
         </ul>
         {read.hasNextPage && (

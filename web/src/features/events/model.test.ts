@@ -10,7 +10,7 @@ const event = (id: string, type: string, data: Record<string, unknown> = {}): Or
   type,
   subject: 'inv_1',
   time: '2026-11-17T12:00:00Z',
-  cursor: '1',
+  cursor: id.slice('evt_'.length),
   data,
 })
 
@@ -44,6 +44,10 @@ test('what was told and read stands there once', () => {
     'evt_1',
   ])
   expect(isRepeated(event('evt_1.1', 'action_completed'))).toBe(true)
+  // Whoever publishes an event chooses its id, and the server its cursor.
+  const theirs = { ...event('evt_4', 'drive.file_added'), id: 'evt_1.1' }
+  expect(isRepeated(theirs)).toBe(false)
+  expect(joined([{ ...event('evt_4', 'drive.file_added'), id: 'evt_3' }], [event('evt_3', 'c')]).length).toBe(2)
 })
 
 test('dead letters with the same problem stand together', () => {

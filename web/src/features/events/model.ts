@@ -33,7 +33,7 @@ export const KINDS = [
 ] as const
 
 /** The stream tells some events a second time under an older name. */
-export const isRepeated = (event: Pick<OrgEvent, 'id'>): boolean => event.id.endsWith('.1')
+export const isRepeated = (event: Pick<OrgEvent, 'cursor'>): boolean => event.cursor.includes('.')
 
 /** As the server filters: by the whole name or its first word, and by the whole subject. */
 export function fits(event: Pick<OrgEvent, 'type' | 'subject'>, { type, subject }: EventFilter): boolean {
@@ -57,7 +57,7 @@ export function summaryOf(event: Pick<OrgEvent, 'data' | 'subject'>, nameOf: Nam
 /** The newest first, each once, those of the stream before those that were read. */
 export function joined(live: readonly OrgEvent[], read: readonly OrgEvent[]): OrgEvent[] {
   const seen = new Set<string>()
-  return [...live, ...read].filter(event => !seen.has(event.id) && seen.add(event.id))
+  return [...live, ...read].filter(event => !seen.has(event.cursor) && seen.add(event.cursor))
 }
 
 export type Group<Letter> = { problem: string; letters: Letter[] }

@@ -41,7 +41,7 @@ function open(path: string, messages: Message[]) {
   })
   const arrives = (one: Message, cursor: number, type = 'invocation.succeeded') => {
     messages.unshift(one)
-    const event = { type, subject: 'inv_a', data: { action: 'notify.send' } }
+    const event = { specversion: '1.0', type, subject: 'inv_a', data: { action: 'notify.send' } }
     page.server.tell(`event: ${type}\ndata: ${JSON.stringify(event)}\nid: ${cursor}\n\n`)
   }
   return { ...page, arrives }

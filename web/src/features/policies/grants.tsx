@@ -22,10 +22,11 @@ import { useSessions } from './use-sessions'
 import { useSteady } from './use-steady'
 
 const route = getRouteApi('/policies/grants')
-const STATES: readonly Schemas['GrantState'][] = ['active', 'requested', 'revoked', 'expired', 'refused']
+const STATES: readonly Schemas['GrantStateName'][] = ['active', 'requested', 'used_up', 'revoked', 'expired', 'refused']
 const WORDS: Record<string, string> = {
   active: 'active',
   requested: 'requested',
+  used_up: 'used up',
   revoked: 'revoked',
   expired: 'expired',
   refused: 'denied',

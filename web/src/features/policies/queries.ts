@@ -128,7 +128,7 @@ export const whatIfQuery = (proposal: Proposal | undefined) =>
 export const readCall = async (id: string): Promise<Invocation> =>
   (await body(api.GET('/api/v1/invocations/{invocation}', { params: { path: { invocation: id } } }))).invocation
 
-export type GrantFilter = { state?: Schemas['GrantState']; session?: string }
+export type GrantFilter = { state?: Schemas['GrantStateName']; session?: string }
 
 export const grantsQuery = (filter: GrantFilter) =>
   infiniteQueryOptions({

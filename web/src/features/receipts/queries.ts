@@ -1,13 +1,18 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
+import type { Status } from '@/api/types'
 
 export type ReceiptFilter = { action?: string; session?: string; status?: string; since?: string; trace_id?: string }
 
-export const receiptsQuery = (filter: ReceiptFilter) =>
+/** What stands in the address may be no status: the server says so. */
+export const receiptsQuery = ({ status, ...filter }: ReceiptFilter) =>
   infiniteQueryOptions({
-    queryKey: ['receipts', filter],
+    queryKey: ['receipts', { ...filter, status }],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam }) => body(api.GET('/api/v1/receipts', { params: { query: { ...filter, limit: 50, after: pageParam } } })),
+    queryFn: ({ pageParam }) => {
+      const query = { ...filter, status: status as Status, limit: 50, after: pageParam }
+      return body(api.GET('/api/v1/receipts', { params: { query } }))
+    },
     getNextPageParam: page => page.next ?? undefined,
     placeholderData: keepPreviousData,
   })

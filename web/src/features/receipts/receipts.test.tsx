@@ -42,7 +42,7 @@ test('rows stay where they are: a new receipt waits behind a button', async () =
   const { server, user } = openPage('/receipts', { 'GET /api/v1/receipts': () => ({ items, next: null }) })
   expect(await screen.findByText('#1')).toBeTruthy()
   items = [entry(2), entry(1)]
-  const event = { type: 'invocation.succeeded', subject: 'inv_2', receipt: 'rcp_2', data: {} }
+  const event = { specversion: '1.0', type: 'invocation.succeeded', subject: 'inv_2', receipt: 'rcp_2', data: {} }
   server.tell(`event: ${event.type}\ndata: ${JSON.stringify(event)}\nid: 9\n\n`)
   const news = await screen.findByRole('button', { name: /Something changed/ })
   expect(screen.queryByText('#2')).toBeNull()

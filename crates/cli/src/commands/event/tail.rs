@@ -39,11 +39,13 @@ impl Tail {
                 let on = reached.map_or_else(String::new, |reached| format!(" --after {reached}"));
                 return Err(Failure::new(Exit::Unreachable, "the stream ended").hint(format!("countersign event tail{on}")));
             };
-            if event.name == "problem" {
-                return Err(event.into_problem());
-            }
-            // What the stream says of itself is no event.
-            let Ok(read) = StreamEvent::deserialize(&event.data) else { continue };
+            // What the stream says of itself has no `specversion`, so it is no event. An event is one, whatever it is called.
+            let Ok(read) = StreamEvent::deserialize(&event.data) else {
+                if event.name == "problem" {
+                    return Err(event.into_problem());
+                }
+                continue;
+            };
             reached = Some(read.cursor.clone());
             // The same event under its older name is left out.
             if read.cursor.contains('.') || !self.fits(&read) {

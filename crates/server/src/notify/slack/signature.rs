@@ -24,8 +24,9 @@ pub(crate) enum Wrong {
     Expired,
 }
 
-/// Checks the signature first: only of what Slack signed it is told that it came too late.
-pub(crate) fn check(secret: &str, signed: Signed<'_>, now: Timestamp) -> Result<(), Wrong> {
+/// Checks the signature first: only of what Slack signed it is told that it came too late. Returns the bytes of the signature, which are the same
+/// however they were written.
+pub(crate) fn check(secret: &str, signed: Signed<'_>, now: Timestamp) -> Result<Vec<u8>, Wrong> {
     let Signed { timestamp, signature, body } = signed;
     let is_number = (1..=12).contains(&timestamp.len()) && timestamp.bytes().all(|byte| byte.is_ascii_digit());
     let seconds: i64 = timestamp.parse().ok().filter(|_| is_number).ok_or(Wrong::Forged)?;
@@ -36,7 +37,7 @@ pub(crate) fn check(secret: &str, signed: Signed<'_>, now: Timestamp) -> Result<
     // SECURITY: this comparison takes the same time wherever a difference lies.
     mac.verify_slice(&given).map_err(|_| Wrong::Forged)?;
     let apart = (now.as_micros() / 1_000_000).abs_diff(seconds);
-    if apart <= SLACK_WINDOW_SECONDS { Ok(()) } else { Err(Wrong::Expired) }
+    if apart <= SLACK_WINDOW_SECONDS { Ok(given) } else { Err(Wrong::Expired) }
 }
 
 #[cfg(test)]
@@ -57,16 +58,23 @@ mod tests {
 
     #[test]
     fn the_example_of_slacks_documentation_holds_for_five_minutes() {
+        let bytes = || hex::decode(SIGNED.signature.trim_start_matches("v0=")).unwrap();
         for (seconds, expected) in [
-            (0, Ok(())),
-            (300, Ok(())),
-            (-300, Ok(())),
+            (0, Ok(bytes())),
+            (300, Ok(bytes())),
+            (-300, Ok(bytes())),
             (301, Err(Wrong::Expired)),
             (-301, Err(Wrong::Expired)),
             (i64::from(u32::MAX), Err(Wrong::Expired)),
         ] {
             assert_eq!(check(SECRET, SIGNED, at(seconds)), expected, "{seconds}");
         }
+    }
+
+    #[test]
+    fn a_signature_in_other_letters_is_the_same_signature() {
+        let upper = SIGNED.signature.to_ascii_uppercase().replace("V0=", "v0=");
+        assert_eq!(check(SECRET, Signed { signature: &upper, ..SIGNED }, at(0)), check(SECRET, SIGNED, at(0)));
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn value_of(store: &Store, tenant: &Tenant, id: &ConnectionId) -> Option<S
 async fn log_in(store: &Store, tenant: &Tenant, id: &ConnectionId, value: &str) {
     let state = Secret::new(format!("state of {value}"));
     store.start_login(&tenant.org, id, &state, &secret("details"), &tenant.person()).await.unwrap().unwrap();
-    let taken = store.take_login(state.expose()).await.unwrap().unwrap();
+    let taken = store.take_login(&tenant.org, state.expose()).await.unwrap().unwrap();
     let end = LoginEnd::Granted { value: secret(value), issuer: "https://login.example.com".to_owned() };
     assert_eq!(store.end_login(taken, end).await, Ok(true));
 }
@@ -163,7 +163,7 @@ async fn a_credential_is_in_no_column_no_event_and_no_backup_in_the_clear(kind: 
         let restored = home.open(&FixedClock::new(), &SeededRandom::new(77)).await.unwrap();
         restored.restore(Cursor::new(file.clone())).await.unwrap();
         assert_eq!(value_of(&restored, &tenant, &linear.id).await.as_deref(), Some(VALUE));
-        assert_eq!(restored.take_login(VALUE).await.unwrap().unwrap().details.expose(), VALUE);
+        assert_eq!(restored.take_login(&tenant.org, VALUE).await.unwrap().unwrap().details.expose(), VALUE);
         assert_eq!(restored.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
     }
 }
@@ -269,27 +269,27 @@ async fn a_login_counts_once_and_in_time(kind: Kind) {
     let expires_at = start("one").await;
     assert_eq!(expires_at, store.now().await.unwrap().plus_seconds(LOGIN_SECONDS));
     for wrong in ["", "two", "ONE", "one "] {
-        assert!(store.take_login(wrong).await.unwrap().is_none(), "{wrong:?}");
+        assert!(store.take_login(&tenant.org, wrong).await.unwrap().is_none(), "{wrong:?}");
     }
     // Of two who come back with the same state, one is let in.
-    let (first, second) = tokio::join!(store.take_login("one"), store.take_login("one"));
+    let (first, second) = tokio::join!(store.take_login(&tenant.org, "one"), store.take_login(&tenant.org, "one"));
     let taken = [first.unwrap(), second.unwrap()].into_iter().flatten().collect::<Vec<_>>();
     assert_eq!(taken.len(), 1);
     let taken = taken.into_iter().next().unwrap();
     assert_eq!((taken.details.expose(), taken.expires_at, &taken.started_by), ("details", expires_at, &tenant.person()));
-    assert!(store.take_login("one").await.unwrap().is_none(), "a replay finds nothing");
+    assert!(store.take_login(&tenant.org, "one").await.unwrap().is_none(), "a replay finds nothing");
     // Another login that was started since is not ended by the first.
     start("two").await;
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "no".to_owned() }).await, Ok(true));
     let open = store.find_login(&tenant.org, &linear.id).await.unwrap().unwrap();
     assert_eq!((open.ended_at, open.problem), (None, None));
-    let taken = store.take_login("two").await.unwrap().unwrap();
+    let taken = store.take_login(&tenant.org, "two").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "no".to_owned() }).await, Ok(true));
     let failed = store.find_login(&tenant.org, &linear.id).await.unwrap().unwrap();
     assert_eq!((failed.ended_at.is_some(), failed.problem.as_deref()), (true, Some("no")));
     // One for a connection that was removed meanwhile changes nothing.
     start("three").await;
-    let taken = store.take_login("three").await.unwrap().unwrap();
+    let taken = store.take_login(&tenant.org, "three").await.unwrap().unwrap();
     remove(store, &tenant, "linear").await;
     let end = LoginEnd::Granted { value: secret(VALUE), issuer: "https://login.example.com".to_owned() };
     assert_eq!(store.end_login(taken, end).await, Ok(false));

@@ -160,7 +160,7 @@ async fn everything_opens_under_the_new_key_and_nothing_under_the_old(kind: Kind
         restored.restore(Cursor::new(file.clone())).await.unwrap();
         assert!(restored.authenticate(&tenant.owner_token).await.unwrap().is_ok());
         is_read(&restored, &tenant, "token").await;
-        assert_eq!(restored.take_login("state").await.unwrap().unwrap().details.expose(), "z7731");
+        assert_eq!(restored.take_login(&tenant.org, "state").await.unwrap().unwrap().details.expose(), "z7731");
     }
 }
 

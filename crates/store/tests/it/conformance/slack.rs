@@ -19,15 +19,15 @@ async fn a_request_is_used_once_while_it_is_young(kind: Kind) {
     let world = World::new(kind).await;
     let (store, acme, other) = (&world.store, world.tenant("acme").await, world.tenant("other").await);
     let until = store.now().await.unwrap().plus_seconds(10);
-    let used = futures_util::future::join_all((0..8).map(|_| store.use_slack_request(&acme.org, "v0=a", until))).await;
+    let used = futures_util::future::join_all((0..8).map(|_| store.use_slack_request(&acme.org, b"a", until))).await;
     assert_eq!(used.iter().filter(|used| **used == Ok(true)).count(), 1, "{used:?}");
-    assert_eq!(store.use_slack_request(&acme.org, "v0=b", until).await, Ok(true));
-    assert_eq!(store.use_slack_request(&other.org, "v0=a", until).await, Ok(true), "each org has its own");
+    assert_eq!(store.use_slack_request(&acme.org, b"b", until).await, Ok(true));
+    assert_eq!(store.use_slack_request(&other.org, b"a", until).await, Ok(true), "each org has its own");
     world.clock.advance_seconds(9);
-    assert_eq!(store.use_slack_request(&acme.org, "v0=a", until.plus_seconds(10)).await, Ok(false));
+    assert_eq!(store.use_slack_request(&acme.org, b"a", until.plus_seconds(10)).await, Ok(false));
     // What is too old to be taken is not kept.
     world.clock.advance_seconds(1);
-    assert_eq!(store.use_slack_request(&acme.org, "v0=a", until.plus_seconds(10)).await, Ok(true));
+    assert_eq!(store.use_slack_request(&acme.org, b"a", until.plus_seconds(10)).await, Ok(true));
 }
 
 async fn a_token_is_found_by_its_name_and_nobody_renames_it(kind: Kind) {
