@@ -237,7 +237,11 @@ pub fn is_ours(name: &str) -> bool {
     let word = first(name);
     let is_word = |known: &str| first(known) == word;
     let is_message = MESSAGES.iter().any(|message| name.eq_ignore_ascii_case(message)) || name.to_ascii_lowercase().starts_with(PROBLEMS);
-    is_message || is_older_name(name) || ["invocation", "batch"].contains(&word.as_str()) || KEPT.contains(&word.as_str()) || TYPES.iter().any(|(known, ..)| is_word(known))
+    is_message
+        || is_older_name(name)
+        || ["invocation", "batch"].contains(&word.as_str())
+        || KEPT.contains(&word.as_str())
+        || TYPES.iter().any(|(known, ..)| is_word(known))
 }
 
 const fn about_call(status: Status) -> &'static str {
@@ -533,9 +537,16 @@ mod tests {
         for ours in of_the_stream.into_iter().chain(older) {
             assert!(is_ours(ours), "{ours}");
         }
-        for theirs in
-            ["drive.file_added", "com.example.order", "invocations.made", "problem.reported", "answer_given", "action_item.made", "/docs", ""]
-        {
+        for theirs in [
+            "drive.file_added",
+            "com.example.order",
+            "invocations.made",
+            "problem.reported",
+            "answer_given",
+            "action_item.made",
+            "/docs",
+            "",
+        ] {
             assert!(!is_ours(theirs), "{theirs}");
         }
     }

@@ -211,7 +211,7 @@ pub enum FiringReason {
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,

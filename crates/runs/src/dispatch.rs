@@ -303,6 +303,7 @@ impl Engine {
             trigger: Some(trigger),
             kind: TriggerType::Event,
             payload: Value::Null,
+            mapped_by: None,
             occasion: Occasion::Request,
             reason: FiringReason::FilterTooCostly,
             lineage: Lineage::default(),

@@ -633,7 +633,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 47] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 129] = [
+const WRITES: [&str; 131] = [
     "hold_group",
     "change_documents",
     "forget_documents",
