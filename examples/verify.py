@@ -598,7 +598,7 @@ class Agreement:
         need(all(one == approval for one in intents), "intent and receipt name different approvals")
         cost = get(body, "cost", dict)
         if "price" in cost or "usd" in cost:
-            action, each = self.prices.get(cost.get("price"), (None, None))
+            action, each = self.prices.get(whole(cost.get("price"), "`price`"), (None, None))
             need(action == get(body, "action"), "the action had no such price")
             need(get(cost, "usd") in ("0", each or cost["usd"]), "the call did cost something else than its price")
         need(body.get("denied_by") != "person" or invocation in self.denied, "nobody has given the answer deny")

@@ -127,6 +127,7 @@ impl Governing {
         for kind in Kind::ALL {
             governing.add(kind.as_str(), &format!("{origin}/mcp/{}/{FEW}", kind.as_str()), kind.tier()).await?;
             governing.ask("PUT", &format!("modes/{}", action(kind.as_str())), &json!({ "mode": "allow" })).await?;
+            governing.ask("POST", "consents", &json!({ "purpose": format!("action:{}", action(kind.as_str())) })).await?;
         }
         Ok(governing)
     }

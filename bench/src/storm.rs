@@ -208,6 +208,7 @@ impl Fleet {
         let owner = std::fs::read_to_string(data.join("owner.token")).context("the owner's token")?.trim().to_owned();
         let mut connection = Connection::open(server.address()).await?;
         connection.ask("PUT", "/api/v1/modes/http.request", &owner, &json!({ "mode": "allow" })).await?;
+        connection.ask("POST", "/api/v1/consents", &owner, &json!({ "purpose": "action:http.request" })).await?;
         let saved = connection.ask("POST", "/api/v1/automations", &owner, &json!({ "definition": definition(&upstream) })).await?;
         let automation = saved.pointer("/automation/id").and_then(Value::as_str).context("the automation has no id")?.to_owned();
         let settings = reach.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();

@@ -101,6 +101,9 @@ pub struct ChangeSpaceRequest {
     /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observes: Option<bool>,
+    /// Whether calls of class HIGH that do more than read need the consent of the person behind them, or an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks_consent: Option<bool>,
     /// What its automations are given for an input whose default is `$space_default`, by the name of the input; replaces what was set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<BTreeMap<String, Value>>,
@@ -138,6 +141,9 @@ pub struct SpaceView {
     /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
     #[serde(default)]
     pub observes: bool,
+    /// Whether calls of class HIGH that do more than read need the consent of the person behind them, or an approval.
+    #[serde(default)]
+    pub asks_consent: bool,
     /// What its automations are given for an input whose default is `$space_default`, by the name of the input.
     #[serde(default)]
     pub defaults: BTreeMap<String, Value>,

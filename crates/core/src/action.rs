@@ -422,6 +422,12 @@ impl Action {
         self.preview == Preview::Supported || self.tier.class() == Class::Read
     }
 
+    /// Whether it is of class HIGH and does more than read what an operator has listed: it changes something there, or records people.
+    pub fn needs_consent(&self) -> bool {
+        let does_more = self.tier.class() != Class::Read || self.effects.iter().any(|effect| effect.records_people());
+        does_more && self.safety_class() == SafetyClass::High
+    }
+
     pub fn safety_class(&self) -> SafetyClass {
         let reaches_far = |effect: &Effect| *effect == Effect::NetworkCall || effect.records_people();
         if self.effects.iter().any(reaches_far) {

@@ -24,6 +24,11 @@ pub fn purpose_of(action: &ActionId) -> String {
     format!("action:{action}")
 }
 
+/// The purposes of which one is enough to call this action: its own, and that of every action of its source.
+pub fn purposes_of(action: &ActionId) -> [String; 2] {
+    [purpose_of(action), format!("action:{}.*", action.source())]
+}
+
 /// A consent, current or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consent {

@@ -171,6 +171,9 @@ pub struct Space {
     pub members: Option<BTreeSet<UserId>>,
     /// Whether it only observes: calls that need approval run, and are noted, but those of R4.
     pub observes: bool,
+    /// Whether a call of class HIGH that does more than read needs the consent of the person behind it, or an approval.
+    #[serde(default)]
+    pub asks_consent: bool,
     /// What its automations are given for an input whose default is `$space_default`, by the name of the input.
     #[serde(default)]
     pub defaults: BTreeMap<String, Value>,
@@ -284,6 +287,7 @@ mod tests {
                 keeps: Keeps::default(),
                 members: None,
                 observes: false,
+                asks_consent: false,
                 defaults: BTreeMap::new(),
                 created_at: at,
             };

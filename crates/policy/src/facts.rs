@@ -1,6 +1,8 @@
 //! The facts about a call that the gates may use: facts of ours about the caller, the action, the space and the time. The params, and the
 //! space that it claims to be in, are the only facts that the caller states.
 
+use countersign_core::action::Class;
+use countersign_core::consent::purposes_of;
 use countersign_core::decision::Drift;
 use countersign_core::principal::{Permission, Standing};
 use countersign_core::{Action, Principal, Space, Timestamp, UserId};
@@ -62,6 +64,19 @@ impl CallFacts<'_> {
             Some(Value::String(_)) => Reach::Elsewhere,
             Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => Reach::Unknown,
         }
+    }
+
+    /// Whether the space asks for a consent to it: it is of class HIGH, by its action or because it reaches into another space, and does more
+    /// than read.
+    pub(crate) fn needs_consent(&self) -> bool {
+        let crosses = self.reach() != Reach::Here && self.action.tier.class() != Class::Read;
+        self.space.asks_consent && (crosses || self.action.needs_consent())
+    }
+
+    /// The consent of the person behind it to this action, or to all of its source.
+    pub(crate) fn consent(&self) -> Option<&String> {
+        let purposes = purposes_of(&self.action.id);
+        self.consents.iter().find(|given| purposes.contains(given))
     }
 
     /// Whether the principal may invoke, and also the person it acts for: an agent or a service cannot do what that person may not do.

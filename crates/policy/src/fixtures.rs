@@ -125,6 +125,7 @@ impl Scene {
             keeps: Default::default(),
             members: None,
             observes: false,
+            asks_consent: false,
             defaults: Default::default(),
             created_at: AT,
         };

@@ -15,7 +15,8 @@ pub fn gate(call: &CallFacts, policies: Option<&Policies>) -> Vec<GateVerdict> {
         .map(|gate| match gate {
             Gate::Rbac => rbac(call, asked_of(gate)),
             Gate::Space => stricter(space(call), asked_of(gate)),
-            Gate::Abac | Gate::Consent => asked_of(gate).unwrap_or_else(|| silent(gate)),
+            Gate::Consent => stricter(consent(call), asked_of(gate)),
+            Gate::Abac => asked_of(gate).unwrap_or_else(|| silent(gate)),
             Gate::Safety | Gate::Redaction => silent(gate),
         })
         .collect()
@@ -29,6 +30,11 @@ pub fn denied(verdicts: &[GateVerdict]) -> Option<&GateVerdict> {
     })
 }
 
+/// Whether an approval of exactly this call was the consent that its space asks for.
+pub fn is_consent_by_approval(verdicts: &[GateVerdict]) -> bool {
+    verdicts.iter().any(|verdict| verdict.gate == Gate::Consent && verdict.determining.iter().any(|rule| rule == CONSENT_BY_APPROVAL))
+}
+
 /// The rule that a principal needs the permission to invoke.
 const INVOKE: &str = "builtin.invoke";
 /// The rule that a call stays in its space.
@@ -37,6 +43,11 @@ const SAME_SPACE: &str = "builtin.same_space";
 const CROSS_SPACE_LISTED: &str = "builtin.cross_space_listed";
 /// The rule that nobody acts in a space whose band is higher than they may use.
 const MAX_BAND: &str = "builtin.max_band";
+
+/// The rule that a call of class HIGH has the consent of the person behind it.
+const CONSENT: &str = "builtin.consent";
+/// The rule that an approval of exactly this call is consent to it.
+const CONSENT_BY_APPROVAL: &str = "builtin.consent_by_approval";
 
 /// The rule that the principal holds one permission that the action requires.
 fn holds(permission: &str) -> String {
@@ -73,6 +84,18 @@ fn space(call: &CallFacts) -> GateVerdict {
     let crossing = GateVerdict::new(Gate::Space, crossing, vec![rule.to_owned()]);
     let too_dangerous = call.space.band > call.standing.max_band;
     stricter(crossing, too_dangerous.then(|| GateVerdict::new(Gate::Space, Verdict::Deny, vec![MAX_BAND.to_owned()])))
+}
+
+fn consent(call: &CallFacts) -> GateVerdict {
+    let gate = Gate::Consent;
+    if !call.needs_consent() {
+        return silent(gate);
+    }
+    match (call.consent(), call.approval) {
+        (Some(purpose), _) => GateVerdict::new(gate, Verdict::Ok, vec![CONSENT.to_owned(), purpose.clone()]),
+        (None, Some(_)) => GateVerdict::new(gate, Verdict::Ok, vec![CONSENT_BY_APPROVAL.to_owned()]),
+        (None, None) => GateVerdict::new(gate, Verdict::NeedsApproval, vec![CONSENT.to_owned()]),
+    }
 }
 
 fn silent(gate: Gate) -> GateVerdict {

@@ -3,9 +3,11 @@
 use super::*;
 use crate::cedar::compile;
 use crate::fixtures::{Scene, actions, agent, invokers, only, service, user};
+use countersign_core::action::Effect;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{Band, Principal, SpaceId};
+use countersign_core::{Action, Band, Principal, SpaceId};
 use serde_json::json;
+use std::sync::Arc;
 
 fn check(verdicts: &[GateVerdict], gate: Gate, verdict: Verdict, determining: &[&str]) {
     let expected = GateVerdict::new(gate, verdict, determining.iter().map(|&rule| rule.to_owned()).collect());
@@ -26,6 +28,45 @@ fn whoever_may_invoke_holds_the_permissions_of_the_actions_we_ship() {
         }
         assert_eq!(denied(&verdicts), None);
     }
+}
+
+#[test]
+fn what_is_of_class_high_and_does_more_than_read_needs_a_consent_or_an_approval() {
+    let asks = ["builtin.consent"];
+    let scene = |id: &str| {
+        let mut scene = Scene { action: crate::fixtures::named(id), ..Scene::new() };
+        scene.space.asks_consent = true;
+        scene
+    };
+    let check_consent = |scene: &Scene, verdict, determining: &[&str]| check(&scene.verdicts(None), Gate::Consent, verdict, determining);
+    let high = scene("http.request");
+    check_consent(&high, Verdict::NeedsApproval, &asks);
+    for given in ["action:http.request", "action:http.*"] {
+        let given = Scene { consents: vec![given.to_owned()], ..high.clone() };
+        check_consent(&given, Verdict::Ok, &["builtin.consent", &given.consents[0]]);
+    }
+    for other in ["action:http.get", "action:files.*", "action:*", "redaction:http.request"] {
+        check_consent(&Scene { consents: vec![other.to_owned()], ..high.clone() }, Verdict::NeedsApproval, &asks);
+    }
+    let approved = Scene { approval: Some(crate::fixtures::approval()), ..high.clone() };
+    check_consent(&approved, Verdict::Ok, &["builtin.consent_by_approval"]);
+    // An operator listed the hosts that are read, and what stays on this machine is of another class.
+    for id in ["http.get", "files.read_text", "files.write_text", "files.delete"] {
+        check_consent(&scene(id), Verdict::NotApplicable, &[]);
+    }
+    // A camera is no listed host.
+    let mut camera = scene("files.read_text");
+    let looks = Action { effects: vec![Effect::Camera], ..Action::clone(&camera.action) };
+    camera.action = Arc::new(looks);
+    check_consent(&camera, Verdict::NeedsApproval, &asks);
+    // What reaches into another space is of class HIGH, and a read of one is not asked about.
+    let elsewhere = json!({ "space_id": SpaceId::new(crate::fixtures::AT, [7; 10]).to_string() });
+    let crossing = |id: &str| Scene { params: elsewhere.clone(), cross_space_listed: true, ..scene(id) };
+    check_consent(&crossing("files.write_text"), Verdict::NeedsApproval, &asks);
+    check_consent(&crossing("files.read_text"), Verdict::NotApplicable, &[]);
+    let mut waived = high;
+    waived.space.asks_consent = false;
+    check_consent(&waived, Verdict::NotApplicable, &[]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ mod words;
 pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, inferred, is_grantable, is_never_granted, observed};
 pub use facts::{Approval, CallFacts};
-pub use gate::{denied, gate};
+pub use gate::{denied, gate, is_consent_by_approval};
 pub use redact::{Outgoing, Redacted, Redaction, redact, redact_params, redact_text};
 pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};
 

@@ -19,7 +19,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at, retention", "org_id"),
     (
         "spaces",
-        "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, defaults, digested_seq, members, sealed_key, \
+        "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, consent, defaults, digested_seq, members, sealed_key, \
          created_at",
         "org_id, id",
     ),

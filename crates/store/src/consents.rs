@@ -1,6 +1,6 @@
 //! Consents. Withdrawing one takes effect at once: no call decided under it starts any more.
 
-use crate::db::{Columns, Row, Val, only, vals};
+use crate::db::{Columns, Row, Tx, Val, only, vals};
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -29,47 +29,7 @@ pub struct NewConsent {
 impl Store {
     pub async fn give_consent(&self, org: &OrgId, new: NewConsent) -> Result<Consent, Error> {
         let (store, org) = (self.clone(), org.clone());
-        self.db
-            .write(org.clone(), move |tx| {
-                Box::pin(async move {
-                    let now = tx.now();
-                    let consent = Consent {
-                        id: ConsentId::new(now, random_bytes(&*store.random)),
-                        user: new.user,
-                        space: new.space,
-                        purpose: new.purpose,
-                        evidence: new.evidence,
-                        given_at: now,
-                        expires_at: new.lifetime_seconds.map(|seconds| now.plus_seconds(seconds)),
-                        withdrawn_at: None,
-                    };
-                    tx.exec(
-                        "INSERT INTO consents (org_id, id, user_id, space_id, purpose, evidence, given_at, expires_at)
-                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-                        &vals![
-                            org.as_str(),
-                            consent.id.as_str(),
-                            consent.user.as_str(),
-                            consent.space.as_ref().map(SpaceId::as_str),
-                            consent.purpose.as_str(),
-                            consent.evidence.as_deref(),
-                            now,
-                            consent.expires_at
-                        ],
-                    )
-                    .await?;
-                    let change = RuleChange::ConsentGiven {
-                        consent: consent.id.clone(),
-                        purpose: consent.purpose.clone(),
-                        space: consent.space.clone(),
-                        expires_at: consent.expires_at,
-                    };
-                    let by = Some(PrincipalId::User(consent.user.clone()));
-                    rules::record(&store, tx, &org, by, change, RuleEvent { name: "consent.given", key: consent.id.to_string() }).await?;
-                    Ok(consent)
-                })
-            })
-            .await
+        self.db.write(org.clone(), move |tx| Box::pin(async move { give_in(&store, tx, &org, new).await })).await
     }
 
     /// Withdraws a consent of this person; `None` if they have no such consent, or have already withdrawn it.
@@ -123,6 +83,44 @@ impl Store {
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_consent, |consent| consent.id.to_string())
     }
+}
+
+pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConsent) -> Result<Consent, Error> {
+    let now = tx.now();
+    let consent = Consent {
+        id: ConsentId::new(now, random_bytes(&*store.random)),
+        user: new.user,
+        space: new.space,
+        purpose: new.purpose,
+        evidence: new.evidence,
+        given_at: now,
+        expires_at: new.lifetime_seconds.map(|seconds| now.plus_seconds(seconds)),
+        withdrawn_at: None,
+    };
+    tx.exec(
+        "INSERT INTO consents (org_id, id, user_id, space_id, purpose, evidence, given_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        &vals![
+            org.as_str(),
+            consent.id.as_str(),
+            consent.user.as_str(),
+            consent.space.as_ref().map(SpaceId::as_str),
+            consent.purpose.as_str(),
+            consent.evidence.as_deref(),
+            now,
+            consent.expires_at
+        ],
+    )
+    .await?;
+    let change = RuleChange::ConsentGiven {
+        consent: consent.id.clone(),
+        purpose: consent.purpose.clone(),
+        space: consent.space.clone(),
+        expires_at: consent.expires_at,
+    };
+    let by = Some(PrincipalId::User(consent.user.clone()));
+    rules::record(store, tx, org, by, change, RuleEvent { name: "consent.given", key: consent.id.to_string() }).await?;
+    Ok(consent)
 }
 
 pub(crate) fn read_consent(row: Row) -> Result<Consent, Error> {

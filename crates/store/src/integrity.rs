@@ -149,7 +149,16 @@ impl Check<'_> {
                 stored.insert(("automation", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes, defaults FROM spaces WHERE org_id = $1";
+        // Only a space that is older than the question may say that nobody was asked yet whether it asks.
+        let sql = "SELECT id, 'before' FROM spaces WHERE org_id = $1 AND consent = 'before'
+                   AND created_at >= (SELECT at FROM schema_migrations WHERE version = 3)";
+        for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
+            if let Some((id, _)) = self.readable("space", named(row))? {
+                self.differs(format!("space `{id}` is in the database as if it were older than it is, and asks for no consent"));
+            }
+        }
+        let sql =
+            "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes, consent, defaults FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -230,7 +239,7 @@ const TABLES: [(&str, &str); 17] = [
     ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
     (
         "price",
-        "SELECT action, version || ' ' || usd || coalesce(' of ' || field || ' ' || at_most, '') FROM prices WHERE org_id = $1",
+        "SELECT action, 'version ' || version || ' at ' || usd || coalesce(' of ' || field || ' ' || at_most, '') FROM prices WHERE org_id = $1",
     ),
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
     ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
@@ -287,6 +296,7 @@ impl Logged {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
                     let (keeps, members) = (body.keeps, body.members.as_ref());
                     let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, keeps, members, body.observes);
+                    let said = said + waiving(body.waives_consent);
                     self.set("space", body.space.to_string(), Some(said + &defaulting(body.defaults)));
                 }
             }
@@ -522,6 +532,10 @@ fn space(
     format!("{} {self_approval} {quorum} {redaction} {keeps}{members}{observes}", band.as_str())
 }
 
+const fn waiving(waives_consent: bool) -> &'static str {
+    if waives_consent { " waives consent" } else { "" }
+}
+
 fn defaulting(defaults: Option<Digest>) -> String {
     defaults.map_or_else(String::new, |digest| format!(" defaults {digest}"))
 }
@@ -576,6 +590,12 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let keeps = columns.parsed(Keeps::parse)?;
     let members: Option<BTreeSet<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     let observes = columns.int()? == 1;
+    let waives_consent = columns.text()? == crate::orgs::CONSENT_WAIVED;
     let defaults = crate::orgs::digest_of_defaults(&columns.text()?);
-    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref(), observes) + &defaulting(defaults)))
+    Ok((
+        id,
+        space(band, self_approval, &quorum, &redaction, keeps, members.as_ref(), observes)
+            + waiving(waives_consent)
+            + &defaulting(defaults),
+    ))
 }

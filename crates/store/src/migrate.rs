@@ -4,8 +4,11 @@ use crate::Error;
 use crate::db::{Columns, Db, Tx, vals};
 use sha2::{Digest as _, Sha256};
 
-const MIGRATIONS: &[(i64, &str)] =
-    &[(1, include_str!("../migrations/0001_schema.sql")), (2, include_str!("../migrations/0002_prices.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("../migrations/0001_schema.sql")),
+    (2, include_str!("../migrations/0002_prices.sql")),
+    (3, include_str!("../migrations/0003_consent.sql")),
+];
 
 /// Applies the missing migrations. A database of a newer version, or one whose applied files differ, is refused unchanged.
 pub(crate) async fn migrate(db: &Db) -> Result<(), Error> {

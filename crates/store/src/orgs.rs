@@ -38,7 +38,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, observes, defaults, created_at \
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, observes, consent, defaults, created_at \
          FROM spaces WHERE org_id = $1"
     };
 }
@@ -54,6 +54,7 @@ pub struct SpaceChange {
     pub keeps: Option<Keeps>,
     pub members: Option<MembersChange>,
     pub observes: Option<bool>,
+    pub asks_consent: Option<bool>,
     pub defaults: Option<BTreeMap<String, Value>>,
 }
 
@@ -230,6 +231,7 @@ impl Store {
                             None => before.members.clone(),
                         },
                         observes: change.observes.unwrap_or(before.observes),
+                        asks_consent: change.asks_consent.unwrap_or(before.asks_consent),
                         defaults: change.defaults.unwrap_or_else(|| before.defaults.clone()),
                         ..before.clone()
                     };
@@ -237,8 +239,8 @@ impl Store {
                         let members = after.members.as_ref().map(to_json).transpose()?;
                         tx.exec(
                             "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, members = $6,
-                               observes = $7, defaults = $8
-                             WHERE org_id = $9 AND id = $10",
+                               observes = $7, consent = $8, defaults = $9
+                             WHERE org_id = $10 AND id = $11",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
@@ -247,6 +249,7 @@ impl Store {
                                 after.keeps.as_str(),
                                 members,
                                 i64::from(after.observes),
+                                consent_word(after.asks_consent),
                                 defaults_text(&after)?,
                                 org.as_str(),
                                 space.as_str()
@@ -308,6 +311,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         members: space.members.clone(),
         name: space.name.clone(),
         observes: space.observes,
+        waives_consent: !space.asks_consent,
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
         self_approval: space.self_approval,
@@ -335,7 +339,8 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
     Ok(())
 }
 
-/// Creates the space with band green. Verifiers assume that band for a space that no entry of the audit log describes.
+/// Creates the space with band green, where calls of class HIGH need a consent. Both are assumed of a space that no entry of the audit log
+/// describes.
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));
@@ -350,13 +355,23 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         keeps: Keeps::default(),
         members: None,
         observes: false,
+        asks_consent: true,
         defaults: BTreeMap::new(),
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
     tx.exec(
-        "INSERT INTO spaces (org_id, id, name, band, self_approval, sealed_key, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &vals![org.as_str(), space.id.as_str(), name, space.band.as_str(), self_approval_word(space.self_approval), sealed_key, created_at],
+        "INSERT INTO spaces (org_id, id, name, band, self_approval, consent, sealed_key, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        &vals![
+            org.as_str(),
+            space.id.as_str(),
+            name,
+            space.band.as_str(),
+            self_approval_word(space.self_approval),
+            consent_word(space.asks_consent),
+            sealed_key,
+            created_at
+        ],
     )
     .await?;
     Ok(space)
@@ -386,6 +401,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         keeps: columns.parsed(Keeps::parse)?,
         members: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         observes: columns.int()? == 1,
+        asks_consent: columns.text()? == CONSENT_ASKED,
         defaults: columns.json()?,
         created_at: columns.time()?,
     })
@@ -399,6 +415,13 @@ fn defaults_text(space: &Space) -> Result<String, Error> {
 /// The digest of defaults, as the audit log holds it; none if there are none.
 pub(crate) fn digest_of_defaults(text: &str) -> Option<Digest> {
     (text != "{}").then(|| digest_of(text))
+}
+
+const CONSENT_ASKED: &str = "asked";
+pub(crate) const CONSENT_WAIVED: &str = "waived";
+
+const fn consent_word(is_asked: bool) -> &'static str {
+    if is_asked { CONSENT_ASKED } else { CONSENT_WAIVED }
 }
 
 pub(crate) const fn self_approval_word(rule: SelfApproval) -> &'static str {

@@ -6,6 +6,7 @@ use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
+use countersign_core::action::{Class, SafetyClass};
 use countersign_core::decision::{Drift, Reason};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -187,6 +188,11 @@ async fn is_unreviewed(action: &str, client: &Client) -> bool {
 /// Warns about rules that require approval although the mode is `allow`. If the caller may not read the action, it says nothing.
 async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
+    if answer.read.safety_class == SafetyClass::High && answer.read.class != Class::Read {
+        let asks = "! in spaces that ask for a consent to class HIGH, calls need approval until the person behind them has given it";
+        terminal.remark(Tone::Warn.paint(asks));
+        terminal.next(format!("countersign consent give {}", clean::line(action)));
+    }
     let never = Reason::never_unattended(answer.read.tier, answer.read.profile).map(|reason| reason.to_string());
     let others = answer.read.tightened.iter().filter(|why| never.as_ref() != Some(*why));
     for why in never.iter().chain(others) {

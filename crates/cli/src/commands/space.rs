@@ -79,6 +79,22 @@ Examples:
         #[arg(value_enum)]
         keeps: Keeps,
     },
+    /// Set whether calls of class HIGH need a consent or an approval, or run without
+    #[command(before_help = "\
+Of class HIGH is what reaches the network, another space, a camera or a microphone, and all of R4. A read of a host that an operator \
+listed needs no consent.
+
+Examples:
+  countersign space consent lab waived
+  countersign space consent lab asked                       as in a new space
+  countersign consent give http.request                     your own consent, instead")]
+    Consent {
+        /// Its name or its id
+        space: String,
+        /// Whether it is asked for
+        #[arg(value_enum)]
+        consent: Consent,
+    },
     /// Set what automations of a space are given for inputs whose default is `$space_default`
     #[command(before_help = "Examples:
   countersign space defaults main team=ops limit:=20        other names stay as they are
@@ -176,6 +192,12 @@ pub(crate) enum Keeps {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Consent {
+    Asked,
+    Waived,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SelfApproval {
     Allowed,
     Refused,
@@ -211,6 +233,9 @@ impl Resource for SpaceView {
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(one))),
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
+        Field::line("consent", |one, _| {
+            text(if one.asks_consent { "asked for calls of class HIGH that do more than read" } else { "waived for calls of class HIGH" })
+        }),
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::line("defaults", |one, _| (!one.defaults.is_empty()).then(|| Cell::text(defaults(&one.defaults)))),
         Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
@@ -275,6 +300,10 @@ impl Space {
                     Keeps::Digests => session::Keeps::Digests,
                 });
                 (space, ChangeSpaceRequest { keeps, ..unchanged() })
+            }
+            Self::Consent { space, consent } => {
+                let asks_consent = Some(matches!(consent, Consent::Asked));
+                (space, ChangeSpaceRequest { asks_consent, ..unchanged() })
             }
             Self::Quorum(Quorum { space, tiers, none }) => {
                 let id = id_of::<SpaceView>(&space, client).await?;

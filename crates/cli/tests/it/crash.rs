@@ -45,6 +45,8 @@ async fn crash_and_check(database: Option<String>) {
         let set = owner.send(&process.url, reqwest::Method::PUT, &format!("modes/{action}"), json!({ "mode": "allow" })).await;
         assert_eq!(set.unwrap().0, 200);
     }
+    let consent = owner.send(&process.url, reqwest::Method::POST, "consents", json!({ "purpose": "action:http.request" })).await;
+    assert_eq!(consent.unwrap().0, 201);
     for round in 0..rounds() {
         // In every second round the same calls need approval first.
         let mode = if round % 2 == 0 { "allow" } else { "require_approval" };

@@ -137,6 +137,7 @@ fn a_request_whose_answer_was_lost_is_asked_for_again_under_its_key() {
     let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")]);
     let owner = server.owner();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    owner.run(&["consent", "give", "http.request"]).ok();
     let call = json!({ "method": "POST", "url": upstream, "headers": { "idempotency-key": "order-7" }, "body": "tea" }).to_string();
     let done = owner.run(&["action", "invoke", "http.request", "--params", &call, "--json"]).ok().json();
     assert_eq!((&done["result"]["status"], &done["result"]["body"]), (&json!(201), &json!("made")));
@@ -150,6 +151,7 @@ fn what_is_in_doubt_is_settled_by_a_person() {
     let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")]);
     let owner = server.owner();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    owner.run(&["consent", "give", "http.request"]).ok();
     for (how, ends) in [("succeeded", "succeeded"), ("failed", "failed")] {
         let doubted = owner.run(&["action", "invoke", "http.request", "method=POST", &format!("url={upstream}"), "body=x", "--json"]);
         assert_eq!(doubted.error()["code"], "in_doubt");

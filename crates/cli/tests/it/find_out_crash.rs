@@ -40,6 +40,8 @@ async fn die_finding_out(point: &str, requests: u64, database: Option<String>) {
     let owner = Client::new(std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned());
     let set = owner.send(&server.url, Method::PUT, "modes/http.request", json!({ "mode": "allow" })).await;
     assert_eq!(set.unwrap().0, 200);
+    let consent = owner.send(&server.url, Method::POST, "consents", json!({ "purpose": "action:http.request" })).await;
+    assert_eq!(consent.unwrap().0, 201);
     let (_, session) = owner.send(&server.url, Method::POST, "sessions", json!({})).await.unwrap();
     let params = json!({ "method": "POST", "url": upstream.url, "headers": { "Idempotency-Key": "order-7" }, "body": "order" });
     let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());

@@ -124,6 +124,7 @@ impl Rig {
 
     pub(crate) async fn set_mode(&self, action: &str, mode: &str) {
         self.ok(Method::PUT, &format!("modes/{action}"), json!({ "mode": mode })).await;
+        self.ok(Method::POST, "consents", json!({ "purpose": format!("action:{action}") })).await;
     }
 
     pub(crate) async fn grant(&self, action: &str) -> String {

@@ -43,6 +43,8 @@ impl Ground<'_> {
         let (owner, url) = (self.owner(), serving.url.clone());
         let set = owner.send(&url, Method::PUT, &format!("modes/{action}"), json!({ "mode": "allow" })).await.unwrap();
         assert_eq!(set.0, 200, "{:#}", set.1);
+        let consent = owner.send(&url, Method::POST, "consents", json!({ "purpose": format!("action:{action}") })).await.unwrap();
+        assert_eq!(consent.0, 201, "{:#}", consent.1);
         let (_, session) = owner.send(&url, Method::POST, "sessions", json!({})).await.unwrap();
         let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
         let body = json!({ "action": action, "params": params });

@@ -16,6 +16,7 @@ const LISTS: &[&[&str]] = &[
     &["consent", "list"],
     &["quarantine", "list"],
     &["action", "reviews"],
+    &["action", "prices"],
     &["space", "crossings"],
     &["session", "list"],
     &["space", "list"],

@@ -167,6 +167,7 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     // Two commands run at the same time, so each must be a process.
     let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    owner.run(&["consent", "give", "http.request"]).ok();
     let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
     let calling = std::thread::spawn({
         let owner = owner.clone();
@@ -194,6 +195,7 @@ async fn told_to_stop_twice_it_ends_at_once() {
     let mut server = Server::start_with(&variables);
     let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    owner.run(&["consent", "give", "http.request"]).ok();
     let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
     let calling = std::thread::spawn({
         let owner = owner.clone();

@@ -72,6 +72,8 @@ impl Fleet {
         let fleet = Self { folder, worker_folder, database, serving, worker, upstream, owner: Client::new(token) };
         let (status, answer) = fleet.ask(Method::PUT, "modes/http.request", json!({ "mode": "allow" })).await;
         assert_eq!(status, 200, "{answer}");
+        let (status, answer) = fleet.ask(Method::POST, "consents", json!({ "purpose": "action:http.request" })).await;
+        assert_eq!(status, 201, "{answer}");
         fleet
     }
 

@@ -221,6 +221,7 @@ async fn come_back(callers: usize, away: Duration) {
     let two = Arc::new(Two::on(&url).await);
     let allowed = json!({ "mode": "allow" });
     assert_eq!(two.ask(0, Method::PUT, "modes/http.request", allowed).await.0, 200);
+    assert_eq!(two.ask(0, Method::POST, "consents", json!({ "purpose": "action:http.request" })).await.0, 201);
     let sessions = [two.session(0).await, two.session(1).await];
     let (done, is_over) = (Arc::new([const { AtomicUsize::new(0) }; 2]), Arc::new(AtomicBool::new(false)));
     let calling: Vec<_> = (0..callers)
@@ -275,6 +276,7 @@ async fn a_server_that_was_paused_answers_what_its_calls_became() {
     let database = testkit::postgres::fresh_database().await;
     let two = Two::on(&database).await;
     assert_eq!(two.ask(0, Method::PUT, "modes/http.request", json!({ "mode": "allow" })).await.0, 200);
+    assert_eq!(two.ask(0, Method::POST, "consents", json!({ "purpose": "action:http.request" })).await.0, 201);
     let session = two.session(0).await;
     let [to_invoke, to_batch] = ["invoke", "batch"].map(|way| format!("sessions/{session}/actions/{way}"));
     let upstream = two.upstream.url.as_str();

@@ -167,6 +167,8 @@ pub enum BeyondOnce {
     Always {
         automation: Option<AutomationId>,
         by: PrincipalId,
+        /// Whether it is also the consent of whoever is behind the call to further ones, because its space asks for it.
+        consents: bool,
     },
     Grant {
         id: GrantId,

@@ -18,7 +18,11 @@ pub struct KnownPurposes {
 
 impl KnownPurposes {
     pub fn contains(&self, purpose: &str) -> bool {
-        self.of_policies.contains(purpose) || action_of(purpose).is_some_and(|action| self.actions.contains(action))
+        let is_known = |action: &str| match action.strip_suffix(".*") {
+            Some(source) => self.actions.iter().any(|action| action.split('.').next() == Some(source)),
+            None => self.actions.contains(action),
+        };
+        self.of_policies.contains(purpose) || action_of(purpose).is_some_and(is_known)
     }
 
     /// The same without the actions of these sources, for whom they do not exist.

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
-use countersign_core::decision::Drift;
+use countersign_core::consent::purposes_of;
+use countersign_core::decision::{Drift, Gate};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{Action, Band, Decision, OrgId, Session, Space};
 use std::sync::Arc;
@@ -36,7 +37,20 @@ impl Pipeline {
         let stopped = switches.iter().find(|switch| covers(&switch.scope) && !is_rehearsed(switch.stop));
         let stopped = stopped.map(|switch| switch.scope.clone());
         let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band), policies: None };
-        let decision = policy::decide(&policy::Facts { tier: action.tier, profile: action.profile, drift, asks: None, stopped }, &rules);
+        let asks = match session {
+            Some((session, space)) if space.asks_consent && action.needs_consent() && !self.has_consent(session, action).await? => {
+                Some(Gate::Consent)
+            }
+            Some(_) | None => None,
+        };
+        let decision = policy::decide(&policy::Facts { tier: action.tier, profile: action.profile, drift, asks, stopped }, &rules);
         Ok(Standing { decision, drift })
+    }
+
+    /// Whether the person whom the session works for has consented to the action.
+    async fn has_consent(&self, session: &Session, action: &Action) -> Result<bool, Error> {
+        let Some(owner) = &session.owner else { return Ok(false) };
+        let given = self.ledger().find_purposes(&session.org, owner, &session.space).await?;
+        Ok(given.iter().any(|purpose| purposes_of(&action.id).contains(purpose)))
     }
 }

@@ -12,6 +12,7 @@ use crate::walk::resolve::Resolved;
 use crate::walk::stage::Stage;
 use crate::walk::truncate::truncate;
 use crate::walk::validate::Validated;
+use countersign_core::action::Class;
 use countersign_core::call::Older;
 use countersign_core::consent::purpose_of;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
@@ -242,6 +243,8 @@ impl Walk {
         // Only the org's policies need the remaining facts.
         if policies.is_some() {
             facts = self.facts(validated).await?;
+        } else if space.asks_consent && (action.tier.class() != Class::Read || action.needs_consent()) {
+            facts.consents = self.purposes_of(&request.principal, space).await?;
         }
         let call = CallFacts {
             principal: &request.principal,

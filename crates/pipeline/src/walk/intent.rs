@@ -206,7 +206,11 @@ impl Walk {
         let resolved = &cleared.gated().validated.resolved;
         match &last.beyond {
             Beyond::Once => None,
-            Beyond::Always => Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone() }),
+            Beyond::Always => {
+                let is_own = invocation.owner.as_ref().is_some_and(|owner| last.by == PrincipalId::User(owner.clone()));
+                let consents = is_own && policy::is_consent_by_approval(&invocation.gates);
+                Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone(), consents })
+            }
             Beyond::Grant(offer) => Some(BeyondOnce::Grant {
                 id: GrantId::new(self.now(), self.random_bytes()),
                 terms: Box::new(GrantTerms {

@@ -61,6 +61,9 @@ pub struct SpaceBody {
     pub self_approval: SelfApproval,
     pub space: SpaceId,
     pub version: i64,
+    /// Whether calls of class HIGH run there without a consent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub waives_consent: bool,
 }
 
 /// A change of a rule that is neither a mode nor a space.

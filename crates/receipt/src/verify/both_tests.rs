@@ -163,6 +163,7 @@ fn space(by: u8, people: u32) -> Told {
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
         keeps: Default::default(),
         observes: false,
+        waives_consent: false,
         redaction: Default::default(),
         members: None,
         defaults: None,
@@ -501,17 +502,16 @@ fn both_let_run_unasked_what_a_space_observes() {
 
 #[test]
 fn both_hold_the_cost_of_a_call_to_the_price_of_its_action() {
-    let price = |action: &str, unit: Value| {
-        rule(OWNER, 11, json!({ "rule": "price_set", "action": action, "price": { "usd": "0.002", "unit": unit } }))
-    };
-    let per_unit = || json!({ "field": "result.units", "at_most": "9" });
+    let price = |action: &str, price: Value| rule(OWNER, 11, json!({ "rule": "price_set", "action": action, "price": price }));
+    let each = || json!({ "usd": "0.002" });
+    let per_unit = || json!({ "usd": "0.002", "unit": { "field": "result.units", "at_most": "9" } });
     let story_of = |price: Option<Told>, version, usd: Option<&str>| {
         let used = under_grant();
         let cost = Cost { price: version, usd: usd.and_then(Amount::parse), ..used.cost };
         let used = ReceiptBody { cost, ..used };
         [vec![granted(OWNER, &[OWNER], second(1_000))], price.into_iter().collect(), vec![begun(&used), ended(&used)]].concat()
     };
-    let per_call = || Some(price("http.request", Value::Null));
+    let per_call = || Some(price("http.request", each()));
     for (what, price, version, usd) in [
         ("no price", None, None, None),
         ("its price", per_call(), Some(11), Some("0.002")),
@@ -523,13 +523,13 @@ fn both_hold_the_cost_of_a_call_to_the_price_of_its_action() {
     for (what, price, version, usd) in [
         ("more than its price", per_call(), Some(11), Some("0.003")),
         ("another version", per_call(), Some(8), Some("0.002")),
-        ("the price of another action", Some(price("files.list", Value::Null)), Some(11), Some("0.002")),
+        ("the price of another action", Some(price("files.list", each())), Some(11), Some("0.002")),
         ("a price without a cost", per_call(), Some(11), None),
         ("a cost without a price", per_call(), None, Some("0.002")),
     ] {
         both_refuse_the_last(what, story_of(price, version, usd));
     }
-    let mut by_a_member = price("http.request", Value::Null);
+    let mut by_a_member = price("http.request", each());
     by_a_member.1["by"] = json!(person(ROBIN));
     both_refuse_the_last("a price that a member set", [joined(ROBIN, Role::Member), vec![by_a_member]].concat());
 }

@@ -57,6 +57,7 @@ fn banded(band: Band, version: i64) -> SpaceBody {
         quorum: Quorum::default(),
         keeps: Default::default(),
         observes: false,
+        waives_consent: false,
         redaction: Default::default(),
         members: None,
         defaults: None,

@@ -86,6 +86,7 @@ impl Sequel {
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
             keeps: Default::default(),
             observes: false,
+            waives_consent: false,
             redaction: Default::default(),
             members: None,
             defaults: None,

@@ -17,8 +17,7 @@ use store::PriceSetting;
     responses((status = 200, body = Page<PriceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<PriceView>>, Refusal> {
     caller.must_read()?;
-    let request = query.request()?;
-    let page = app.store().list_prices(&caller.principal.org, &request).await?;
+    let page = app.store().list_prices(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 

@@ -203,7 +203,8 @@ impl From<operations::Error> for Refusal {
             E::UnknownPurpose { of_policies, .. } => {
                 let named: Vec<_> = of_policies.iter().map(|purpose| format!("`{purpose}`")).collect();
                 let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-                let hint = format!("use `action:ID` or `redaction:ID` of an action, or a purpose that a policy names: {named}");
+                let hint =
+                    format!("use `action:ID` or `redaction:ID` of an action, `action:SOURCE.*`, or a purpose that a policy names: {named}");
                 Self::new(Code::InvalidRequest, detail).hint(hint)
             }
             E::NothingToChange { fields } => Self::new(Code::InvalidRequest, detail).hint(format!("give {fields}")),

@@ -56,8 +56,10 @@ pub(super) async fn change(
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction);
-    let (band, self_approval, keeps, observes) = (body.band, body.self_approval, body.keeps, body.observes);
-    let change = SpaceChange { band, self_approval, quorum, redaction, keeps, members: None, observes, defaults: body.defaults };
+    let (band, self_approval, keeps) = (body.band, body.self_approval, body.keeps);
+    let (observes, asks_consent) = (body.observes, body.asks_consent);
+    let defaults = body.defaults;
+    let change = SpaceChange { band, self_approval, quorum, redaction, keeps, members: None, observes, asks_consent, defaults };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
@@ -117,6 +119,7 @@ fn view(space: &Space) -> SpaceView {
         keeps: space.keeps,
         members: space.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
         observes: space.observes,
+        asks_consent: space.asks_consent,
         defaults: space.defaults.clone(),
         created_at: space.created_at,
     }

@@ -41,7 +41,9 @@ pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: Space
     let unknown = || Error::not_found("space", space);
     let id = id_of(app, by, space).await?;
     if change == SpaceChange::default() {
-        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps`, `observes` or `defaults`" });
+        return Err(Error::NothingToChange {
+            fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps`, `observes`, `asks_consent` or `defaults`",
+        });
     }
     if let Some(redaction) = &change.redaction {
         let no_numbers = |region: String| Error::invalid(format!("`{region}` is no region with telephone numbers"));

@@ -99,6 +99,7 @@ async fn an_action_of_the_contract_is_told_its_space(kind: Kind) {
         let gates = listed["items"][0]["gates"].as_array().unwrap().clone();
         assert!(gates.iter().any(|gate| gate["gate"] == "space" && gate["verdict"] == "deny"), "{other}: {listed:#}");
     }
+    server.owner.consent("fake.write").await;
     let crossing = json!({ "action": "fake.write", "from_space_id": space, "to_space_id": main });
     assert_eq!(server.owner.post("/api/v1/crossings", crossing).await.status, 204);
     request["params"]["space_id"] = json!("main");

@@ -46,6 +46,7 @@ async fn what_an_action_declares_only_tightens(kind: Kind) {
     server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
     for action in ["fake.read", "fake.write", "fake.send"] {
         server.owner.review(action).await;
+        server.owner.consent(action).await;
     }
     let agent = server.agent().await;
     // Nobody holds a permission that only a package knows, until a policy gives it.

@@ -12,7 +12,7 @@ use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::source::{Error, Listings, Output};
-use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SourceId, SpaceId, Tier};
+use countersign_core::{AutomationId, Clock as _, Random, RunId, SourceId, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -947,6 +947,7 @@ async fn what_a_run_sends_says_what_led_to_it(kind: Kind) {
     let server = TestServer::start_whole(kind, &[&upstream.url]).await;
     let _working = server.work();
     server.owner.set_mode("http.request", "allow").await;
+    server.owner.consent("http.request").await;
     server.owner.post("/api/v1/sources", json!({ "name": "kit", "url": upstream.mcp(), "trust_hints": true })).await.ok();
     let request = json!({ "method": "POST", "url": upstream.mcp(), "headers": { "content-type": "application/json" },
         "body": r#"{ "id": 1, "method": "prompts/list" }"# });

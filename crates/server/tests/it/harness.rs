@@ -694,6 +694,12 @@ impl Client {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
+    /// Consents to the action, for everybody who acts for this person.
+    pub(crate) async fn consent(&self, action: &str) {
+        let answer = self.post("/api/v1/consents", json!({ "purpose": format!("action:{action}") })).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
     /// Approves with a body, such as changed params or a grant.
     pub(crate) async fn approve_with(&self, invocation: &str, body: Value) -> Answer {
         self.post(&format!("/api/v1/invocations/{invocation}/approve"), body).await

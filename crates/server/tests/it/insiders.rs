@@ -218,6 +218,8 @@ async fn what_was_changed_in_one_column_shows_against_the_log() {
     server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok();
     server.owner.post("/api/v1/consents", json!({ "purpose": "action:fake.write" })).await.ok();
     server.owner.person("mia", "member").await;
+    let price = json!({ "usd": "0.002", "per": "result.units", "at_most": "7" });
+    server.owner.send(reqwest::Method::PUT, "/api/v1/prices/fake.write", Some(price)).await.ok();
     server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "expires_in": "1h" })).await;
     server.agent().await.invoke("fake.write", json!({ "text": "x" })).await.ok();
     let differences = async || server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"].clone();
@@ -234,6 +236,11 @@ async fn what_was_changed_in_one_column_shows_against_the_log() {
             "UPDATE grants SET sum_of = NULL, sum_max = NULL, sum_seconds = NULL",
             "grant `",
         ),
+        ("UPDATE prices SET usd = 1", "UPDATE prices SET usd = 2000", "price `"),
+        ("UPDATE prices SET at_most = 1", "UPDATE prices SET at_most = 7000000", "price `"),
+        ("UPDATE prices SET field = NULL", "UPDATE prices SET field = 'result.units'", "price `"),
+        ("UPDATE spaces SET consent = 'waived' WHERE name = 'lab'", "UPDATE spaces SET consent = 'asked'", "space `"),
+        ("UPDATE spaces SET consent = 'before' WHERE name = 'main'", "UPDATE spaces SET consent = 'asked'", "space `"),
         ("UPDATE spaces SET observes = 1 WHERE name = 'lab'", "UPDATE spaces SET observes = 0", "space `"),
         (
             "UPDATE tokens SET expires_at = expires_at + 1 WHERE kind = 'agent'",

@@ -22,6 +22,7 @@ mod compat;
 mod compat_examples;
 mod connections;
 mod consents;
+mod consents_to_high;
 mod declared;
 mod docs_lists;
 mod documents;

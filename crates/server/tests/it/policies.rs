@@ -474,6 +474,7 @@ async fn another_space_is_reached_only_where_it_is_listed(kind: Kind) {
     let lab = lab["id"].as_str().unwrap();
     server.owner.set_mode("fake.write", "allow").await;
     server.owner.set_mode("fake.send", "allow").await;
+    server.owner.consent("fake.write").await;
     agent.invoke("fake.write", json!({ "space_id": here })).await.ok();
     let crossed = json!({ "space_id": lab });
     agent.invoke("fake.write", crossed.clone()).await.problem(403, "denied_by_policy");

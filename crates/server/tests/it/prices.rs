@@ -43,19 +43,19 @@ async fn a_price_is_versioned_in_the_log(kind: Kind) {
 async fn a_priced_call_says_what_it_cost(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    let free = agent.invoke("fake.read", json!({})).await.ok();
+    let free = agent.invoke("fake.read", json!({})).await.ok()["invocation"].clone();
     assert!(free.get("cost_usd").is_none(), "{free}");
     let version = price(&server, "fake.read", json!({ "usd": "0.002" })).await["version"].clone();
-    let paid = agent.invoke("fake.read", json!({})).await.ok();
+    let paid = agent.invoke("fake.read", json!({})).await.ok()["invocation"].clone();
     assert_eq!(paid["cost_usd"], "0.002", "{paid:#}");
     let receipt = server.receipt_of(paid["id"].as_str().unwrap()).await;
     assert_eq!((&receipt["cost"]["usd"], &receipt["cost"]["price"]), (&json!("0.002"), &version), "{receipt:#}");
     // The price of a unit counts for what the result says.
     price(&server, "fake.read", json!({ "usd": "0.000003", "per": "result.usage.units", "at_most": "4000" })).await;
     server.source.will_answer(json!({ "usage": { "units": 1234 } }));
-    assert_eq!(agent.invoke("fake.read", json!({})).await.ok()["cost_usd"], "0.003702");
+    assert_eq!(agent.invoke("fake.read", json!({})).await.ok()["invocation"]["cost_usd"], "0.003702");
     server.source.will_answer(json!({ "usage": {} }));
-    assert_eq!(agent.invoke("fake.read", json!({})).await.ok()["cost_usd"], "0.012", "nobody knows how many there were");
+    assert_eq!(agent.invoke("fake.read", json!({})).await.ok()["invocation"]["cost_usd"], "0.012", "nobody knows how many there were");
     server.verify().await;
 }
 

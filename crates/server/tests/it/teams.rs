@@ -514,6 +514,7 @@ async fn a_crossing_does_not_lead_strangers_into_a_space(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.owner.set_mode("fake.write", "allow").await;
     let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    robin.consent("fake.write").await;
     let space = payroll(&server, &[&robin]).await;
     let crossing = json!({ "action": "fake.write", "from_space_id": server.main_space().await, "to_space_id": space });
     assert_eq!(server.owner.post("/api/v1/crossings", crossing).await.status, 204);

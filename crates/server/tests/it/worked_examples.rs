@@ -62,6 +62,7 @@ fn every_example_is_run_here_and_named_in_the_guide() {
 async fn allow(server: &TestServer, actions: &[&str]) {
     for action in actions {
         server.owner.set_mode(action, "allow").await;
+        server.owner.consent(action).await;
     }
 }
 

@@ -6,11 +6,12 @@ use super::signed;
 use crate::db::{Columns, Tx, vals};
 use crate::grants::{self, Given, Used};
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
-use crate::{Error, ModeChange, Store, definitions, lines, modes, seal};
+use crate::{Error, ModeChange, NewConsent, Store, consents, definitions, lines, modes, seal};
+use countersign_core::consent::purpose_of;
 use countersign_core::decision::Lock;
 use countersign_core::ports::definitions::{Pin, Wording};
 use countersign_core::ports::invocations::{Begin, BeginAgain, Begun, BeyondOnce, Row};
-use countersign_core::{Invocation, Mode, Status};
+use countersign_core::{Invocation, Mode, PrincipalId, Status};
 use receipt::entry::{Entry, Kind};
 
 pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
@@ -62,13 +63,19 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
     append(tx, invocation, &begin.intent).await?;
     match begin.beyond {
         None => {}
-        Some(BeyondOnce::Always { automation, by }) => {
+        Some(BeyondOnce::Always { automation, by, consents }) => {
             let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
             let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone(), invocation: Some(invocation.id.clone()) };
             modes::change_in(store, tx, &invocation.org, change).await?;
             let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
             let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None, changed_at: None };
-            definitions::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
+            definitions::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by.clone()).await?;
+            if let (true, PrincipalId::User(user)) = (consents, by) {
+                let (space, purpose) = (Some(invocation.space.clone()), purpose_of(&invocation.action));
+                let evidence = Some(format!("approved `{}`, and every further call", invocation.id));
+                let consent = NewConsent { user, space, purpose, evidence, lifetime_seconds: None };
+                consents::give_in(store, tx, &invocation.org, consent).await?;
+            }
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
             let givers = grants::people(invocation.approvals.iter().map(|answer| &answer.by));

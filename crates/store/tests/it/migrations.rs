@@ -1,13 +1,16 @@
 //! Opening a database: a new one, an existing one, by two stores at once, and databases that this binary must not touch.
 
 use crate::harness::{Home, Kind, World, on_both_engines};
-use store::Error;
+use countersign_core::SpaceId;
+use countersign_core::ports::Rules as _;
+use store::{Error, SpaceChange};
 use testkit::{FixedClock, SeededRandom};
 
 on_both_engines!(
     a_second_opening_changes_nothing,
     a_changed_migration_is_refused_with_its_sentence,
     a_newer_database_is_refused_with_its_sentence,
+    a_space_from_before_asks_for_no_consent_until_somebody_says_so,
 );
 
 async fn a_second_opening_changes_nothing(kind: Kind) {
@@ -43,6 +46,26 @@ async fn a_newer_database_is_refused_with_its_sentence(kind: Kind) {
     assert_eq!(refused(&world.home).await, Error::Corrupt { message });
     world.home.tamper("DELETE FROM schema_migrations WHERE version = 99").await;
     world.verify(&tenant).await;
+}
+
+async fn a_space_from_before_asks_for_no_consent_until_somebody_says_so(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    let asks = async |store: &store::Store, space: &SpaceId| store.find_space(&tenant.org, space).await.unwrap().unwrap().asks_consent;
+    assert!(asks(&world.store, &tenant.space).await, "a new space asks");
+    // As it was before the third migration.
+    world.home.tamper("ALTER TABLE spaces DROP COLUMN consent; DELETE FROM schema_migrations WHERE version = 3").await;
+    world.clock.advance_seconds(60);
+    let migrated = world.another_store().await;
+    assert!(!asks(&migrated, &tenant.space).await, "it keeps what it had");
+    assert_eq!(migrated.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+    let by = tenant.person();
+    let new = migrated.create_space(&tenant.org, "new", &by).await.unwrap().unwrap();
+    assert!(asks(&migrated, &new.id).await);
+    let asked = SpaceChange { asks_consent: Some(true), ..SpaceChange::default() };
+    migrated.change_space(&tenant.org, &tenant.space, asked, &by).await.unwrap().unwrap();
+    assert!(asks(&migrated, &tenant.space).await);
+    assert_eq!(migrated.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

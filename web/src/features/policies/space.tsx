@@ -148,6 +148,42 @@ function Detail({ space: found }: { space: Schemas['SpaceView'] }) {
         </div>
       </Section>
 
+      <Section title="Consent to class HIGH" aside={<Copy text={`countersign space consent ${name} ${space.asks_consent ? 'waived' : 'asked'}`} />}>
+        <p>
+          {space.asks_consent
+            ? 'Calls of class HIGH that do more than read need the consent of the person behind them, or an approval.'
+            : 'Calls of class HIGH need no consent.'}
+        </p>
+        {mayChange && (
+          <Button
+            className="mt-2"
+            look={space.asks_consent ? 'danger' : 'primary'}
+            onClick={() =>
+              setQuestion(
+                space.asks_consent
+                  ? {
+                      title: `Ask for no consent in ${space.name}`,
+                      verb: 'Waive it',
+                      look: 'danger',
+                      text: 'Calls that reach the network, another space, a camera or a microphone run as their modes say, whether or not the person behind them has consented.',
+                      command: `countersign space consent ${name} waived`,
+                      act: () => changeSpace(space.id, { asks_consent: false }),
+                    }
+                  : {
+                      title: `Ask for consent in ${space.name}`,
+                      verb: 'Ask for it',
+                      text: 'Calls of class HIGH that do more than read wait for a person until the person behind them has consented.',
+                      command: `countersign space consent ${name} asked`,
+                      act: () => changeSpace(space.id, { asks_consent: true }),
+                    },
+              )
+            }
+          >
+            {space.asks_consent ? 'Waive it…' : 'Ask for it…'}
+          </Button>
+        )}
+      </Section>
+
       <Members space={space} mayChange={mayChange} ask={setQuestion} done={done} />
 
       <Section title="Who approves" aside={<Copy text={`countersign space set ${name} --self-approval refused`} />}>
