@@ -2252,7 +2252,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Runs a run once more: all of it, or from one of its steps on, with its inputs or with others. */
+        /** Runs a run once more: all of it, or from one of its steps on, with its inputs, with others, or with what its trigger was given. */
         post: operations["runs_rerun"];
         delete?: never;
         options?: never;
@@ -3949,7 +3949,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "trigger_disabled" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4492,7 +4492,7 @@ export interface components {
          * @description Why a firing came to what it did.
          * @enum {string}
          */
-        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "filtered" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
         /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
         FiringView: {
             id: string;
@@ -6218,6 +6218,8 @@ export interface components {
             from_step?: string | null;
             /** @description Other inputs than those of the run. With `from_step` they must be the same: what came before the step came from them. */
             inputs?: unknown;
+            /** @description Makes the inputs anew of what the trigger of the run was given, by the mapping that is saved now. Not together with `inputs`. */
+            with_payload?: boolean;
         };
         /** @description Where a group goes on. */
         ResetGroupRequest: {
@@ -6405,6 +6407,11 @@ export interface components {
             firing_id: string;
             /** @description Redacted, as the params of calls are; null once the space of the run keeps no texts of it, and in lists. */
             inputs: unknown;
+            /**
+             * @description What its trigger was given: the body of a webhook, an event, or the times of a schedule, redacted. Null in lists, if nothing is kept of it, or
+             *     if no trigger started the run. At most 256 KB are kept, for 30 days.
+             */
+            trigger_payload?: unknown;
             /**
              * @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
              *     64 KB only `{"artifact_id": …}`. Null in lists.
