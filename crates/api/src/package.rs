@@ -1,5 +1,6 @@
 //! Packages on the wire.
 
+use crate::long_text::long_text;
 use countersign_core::action::Profile;
 use countersign_core::decision::Drift;
 use countersign_core::{Tier, Timestamp};

@@ -138,8 +138,7 @@ fn a_filter_that_asks_for_too_much_work_is_told_apart() {
 /// All filters together have one budget: an event of very many long texts uses it up, however cheap each of them is.
 #[test]
 fn the_work_for_one_event_is_bounded() {
-    let filters: Vec<_> =
-        (0..40).map(|at| parsed(&json!({ "t": { "regex": format!("[a-z]{{{at},99}}[0-9]") } }))).collect();
+    let filters: Vec<_> = (0..40).map(|at| parsed(&json!({ "t": { "regex": format!("[a-z]{{{at},99}}[0-9]") } }))).collect();
     let matcher = Matcher::of(filters.iter().enumerate().map(|(key, filter)| (key, None, "t", filter)));
     let texts: Vec<_> = (0..60).map(|_| "a".repeat(16 * 1024)).collect();
     let of_texts =
