@@ -438,13 +438,13 @@ class People:
             versions = self.automations.setdefault("automation:" + get(change, "automation"), {})
             versions.setdefault(whole(change.get("version"), "`version`"), user_of(by))  # later entries pause it, and save nothing
             return None
-        has = self.may(by, "approve" if name.startswith("grant_") else "manage_policy", when)
+        has = self.may(by, "approve" if name.startswith("grant_") or name == "quarantine_settled" else "manage_policy", when)
         is_read = name == "reviewed" and change.get("wording") != "unread"
         need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")
         need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
         return None
 
-# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10 to 12)
+# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10 to 13)
 
 class Agreement:
     def __init__(self):
@@ -456,6 +456,7 @@ class Agreement:
         self.refusing = {}     # space -> whether it refuses self-approval
         self.members = {}      # space -> its members as principals, of those that have members
         self.observing = {}    # space -> whether it only observes
+        self.prices = {}       # version -> the action, and what one call of it costs; null where it is charged by units
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
         self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
@@ -515,6 +516,10 @@ class Agreement:
             need({by, *givers} <= set(said_yes), "the grant names somebody who did not give it")
             self.new_id(change, "grant")
             self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
+        elif name == "price_set":
+            price = get(change, "price", dict)
+            each = get(price, "usd") if price.get("unit") is None else None
+            self.prices[whole(body.get("version"), "`version`")] = (get(change, "action"), each)
         elif name == "retention_set":
             self.retention = get(change, "retention", dict)
             days = self.retention.get("events_days")
@@ -591,6 +596,11 @@ class Agreement:
         if attempts > 0 and body.get("tier") in ("R2", "R3", "R4"):
             need(len(intents) == attempts, "the receipt has another number of attempts than were announced")
         need(all(one == approval for one in intents), "intent and receipt name different approvals")
+        cost = get(body, "cost", dict)
+        if "price" in cost or "usd" in cost:
+            action, each = self.prices.get(cost.get("price"), (None, None))
+            need(action == get(body, "action"), "the action had no such price")
+            need(get(cost, "usd") in ("0", each or cost["usd"]), "the call did cost something else than its price")
         need(body.get("denied_by") != "person" or invocation in self.denied, "nobody has given the answer deny")
         if before is None and body.get("tier") == "R4" and body.get("edit") is not None and body.get("approval") is not None:
             self.check_approvers(invocation, get(body, "approval", dict), 2)

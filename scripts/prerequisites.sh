@@ -80,7 +80,7 @@ newer_node() {
 
 # Builds the web UI into web/dist, where the server's build finds it. Where that cannot be done, one line says so.
 build_web() {
-    [ -f web/dist/index.html ] && [ -z "$(find web/src web/public web/*.* -newer web/dist/index.html -print -quit)" ] && return 0
+    [ -f web/dist/index.html ] && [ -z "$(find web/src web/public web/*.* examples/automations -newer web/dist/index.html -print -quit)" ] && return 0
     say "building the web UI"
     local log
     log=$(mktemp)

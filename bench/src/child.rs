@@ -207,6 +207,11 @@ pub(crate) fn start_worker(data: &Path, database: &str, settings: &[(String, Str
     Running::start(unhindered(&mut command).envs(settings.iter().cloned()))
 }
 
+/// Starts a server on a data folder and a database.
+pub(crate) fn start_server(data: &Path, database: &str, settings: &[(String, String)]) -> Result<Running> {
+    Running::start(serve(&server_binary()?, data, Some(database)).envs(settings.iter().cloned()))
+}
+
 /// Starts this program again as the bare echo, which answers with `bytes` bytes.
 pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))

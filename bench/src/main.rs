@@ -2,11 +2,12 @@
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
 //! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
-//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed, and `against`
-//! another build.
+//! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed,
+//! `answered` runs whose servers are killed around an approval, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
+mod answered;
 mod automations;
 mod bare;
 mod catalogue;
@@ -51,7 +52,8 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --automations only runs of automations and filters of events, beside the engines of others
   --cron   only whether schedules fire as their rule says, compared with a naive statement of it
   --outage only how soon servers work again after the database was away, and wake who waits on another server
-  --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on";
+  --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on; then the same as --answered
+  --answered only how soon a run has ended after its approval, while one of two servers after the other is killed";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,7 @@ async fn main() -> Result<()> {
         Some("--automations") => automations_alone().await,
         Some("--outage") => outages_alone().await,
         Some("--storm") => storm_alone().await,
+        Some("--answered") => answered_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -213,6 +216,16 @@ async fn storm_alone() -> Result<()> {
     // How long it took decides nothing; what went wrong does.
     let wrong = measured.storm.wrong() + measured.orphaned.wrong();
     anyhow::ensure!(wrong == 0, "the storm lost, doubled, stuck or quarantined something");
+    answered_alone().await
+}
+
+async fn answered_alone() -> Result<()> {
+    let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
+    let (_, folder) = folder_on_disk()?;
+    progress(&format!("{} runs that wait for an approval; one of two servers after the other is killed", answered::RUNS));
+    let answered = answered::measure(&place, folder.path()).await?;
+    println!("{}", report::answered(&machine(&[place]), &answered));
+    anyhow::ensure!(answered.wrong() == 0, "a kill lost, stuck or failed a run that was answered");
     Ok(())
 }
 

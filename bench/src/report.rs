@@ -1,6 +1,7 @@
 //! The tables: each figure beside its comparison, and every limit with PASS or MISS. The same text is printed and saved.
 
 use crate::against::Compared;
+use crate::answered::{self, Answered};
 use crate::catalogue;
 use crate::child::Call;
 use crate::door;
@@ -39,6 +40,8 @@ const SPAWN_MS_MAX: f64 = 5.0;
 const BACK_SECONDS_MAX: f64 = 5.0;
 /// How long a run may stand still whose worker was killed, p99.
 const RECOVERED_SECONDS_MAX: f64 = 10.0;
+/// From an approval to the end of its run while servers are killed, p99.
+const ANSWERED_SECONDS_MAX: f64 = 3.0;
 /// The delay of a caller who waits on another server than the one that answers, p99.
 const WOKEN_MS_MAX: f64 = 150.0;
 /// CPU time of a governed call over MCP, as a share of that of FastMCP's proxy and of `mcp-proxy`, which decide and keep nothing.
@@ -132,6 +135,28 @@ pub(crate) fn storm(machine: &str, measured: &storm::Measured) -> String {
         short(took.as_secs_f64()),
         orphaned.hit
     );
+    format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
+}
+
+/// The report of `make bench ARGS=--answered`.
+pub(crate) fn answered(machine: &str, answered: &Answered) -> String {
+    let seconds = |share| answered.took(share).map_or(f64::NAN, |took| took.as_secs_f64());
+    let never = Limit::AtMost(0.0);
+    let rows = [
+        ("runs lost", answered.lost as f64, never),
+        ("runs stuck", answered.stuck as f64, never),
+        ("runs failed", answered.failed as f64, never),
+        ("effects missing", answered.missing as f64, never),
+        ("from an approval to the end of its run: s, p50", seconds(0.50), Limit::None),
+        ("the same: s, p99", seconds(0.99), Limit::AtMost(ANSWERED_SECONDS_MAX)),
+        ("the same: s, longest", seconds(1.0), Limit::None),
+    ];
+    let mut table_rows = vec![["approvals", "measured", "bar", ""].map(str::to_owned).to_vec()];
+    for (name, figure, limit) in rows {
+        table_rows.push(vec![name.to_owned(), short(figure), limit.to_string(), limit.verdict(figure).to_owned()]);
+    }
+    let did =
+        format!("{} runs that wait for an approval; {} kills, of one of two servers after the other.", answered::RUNS, answered.kills);
     format!("{machine}\n\n{did}\n\n{}", table(&table_rows))
 }
 

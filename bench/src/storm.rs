@@ -75,10 +75,10 @@ impl Storm {
 
 /// What arrived at the upstream, by the body of the request, which names the step and the run.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<HashMap<String, Arrived>>>);
+pub(crate) struct Seen(Arc<Mutex<HashMap<String, Arrived>>>);
 
 #[derive(Clone, Copy)]
-struct Arrived {
+pub(crate) struct Arrived {
     first: Instant,
     times: u64,
 }
@@ -92,7 +92,7 @@ impl Seen {
         self.all().entry(body).or_insert_with(|| Arrived { first: Instant::now(), times: 0 }).times += 1;
     }
 
-    fn find(&self, step: usize, run: &str) -> Option<Arrived> {
+    pub(crate) fn find(&self, step: usize, run: &str) -> Option<Arrived> {
         self.all().get(&body_of(step, run)).copied()
     }
 }
@@ -358,7 +358,7 @@ fn definition(upstream: &str) -> Value {
 }
 
 /// Serves on a free port of this machine, and returns its URL.
-async fn serve_upstream(seen: Seen) -> Result<String> {
+pub(crate) async fn serve_upstream(seen: Seen) -> Result<String> {
     let take = |State(seen): State<Seen>, body: String| async move {
         seen.note(body);
         sleep(ANSWERED_AFTER).await;

@@ -3950,7 +3950,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -5859,8 +5859,9 @@ export interface components {
         /** @enum {string} */
         PlanStatus: "succeeded" | "reverted" | "queued" | "rejected" | "failed";
         PlanVerification: {
-            /** @description Whether the effect was checked, and every check passed. A result that fits its schema is no verification. */
+            /** @description Whether every check passed, and at least one was made. */
             ok: boolean;
+            /** @description What was checked: `result_schema`, which every result passes or fails, and what the action and the commands checked beside it. */
             checks: components["schemas"]["PlanCheck"][];
         };
         /** @description What would happen to the steps of a definition, and when it would fire. */
@@ -5914,8 +5915,8 @@ export interface components {
         };
         PlannedVerification: {
             /**
-             * @description If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-             *     verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
+             * @description The result of a read (R0, R1) is verified by its schema, and by whatever else checks it. A write of tier R2 or above is verified
+             *     whatever this says, by a check of its action or by a command; it is rejected if there is neither, or if this is false.
              */
             required?: boolean | null;
             /** @description Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected. */
@@ -6759,7 +6760,7 @@ export interface components {
          * @description How a step ended.
          * @enum {string}
          */
-        StepStatus: "succeeded" | "failed" | "skipped";
+        StepStatus: "succeeded" | "failed" | "timed_out" | "skipped";
         /** @description A step that has ended. */
         StepView: {
             phase: components["schemas"]["Phase"];

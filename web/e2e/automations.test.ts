@@ -53,7 +53,7 @@ test('every starter whose actions are here is a definition without a mistake', a
 test('from the gallery to a saved automation, run now, approved on the page of its run, and told to people', async () => {
   const server = await start()
   const page = await visit(server, { path: '/automations', complains: /status of 422/ })
-  await page.getByRole('link', { name: 'Begin with one of twelve' }).click()
+  await page.getByRole('link', { name: 'Begin with an example' }).click()
   await page.getByRole('link', { name: /^Tell what a webhook says/ }).click()
   await page.getByLabel('Name', { exact: true }).fill('Say it')
   await page.getByRole('button', { name: 'Go on' }).click()

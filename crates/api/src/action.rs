@@ -1,5 +1,6 @@
 //! Actions and sources on the wire.
 
+use crate::rules::PriceTerms;
 use countersign_core::action::Class;
 use countersign_core::action::{Effect, Profile, Reversibility, SafetyClass};
 use countersign_core::decision::Drift;
@@ -114,6 +115,9 @@ pub struct ActionView {
     pub tightened: Vec<String>,
     pub dry_run_supported: bool,
     pub timeout_ms: u64,
+    /// What a call costs; null: nothing, because nobody has set a price.
+    #[serde(default)]
+    pub price: Option<PriceTerms>,
 }
 
 /// How to use a source, in markdown.

@@ -143,6 +143,9 @@ pub struct ErrorView {
 pub struct CostView {
     /// Null where the effect ran inside the server and no honest figure exists.
     pub cpu_ms: Option<u64>,
+    /// Dollars as text; absent if the action had no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<String>,
     /// What the host's processors used while the effect was made, whatever else they did meanwhile; null where the host does not tell it.
     pub energy_mwh: Option<f64>,
 }
@@ -205,8 +208,8 @@ pub struct ActionPlan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedVerification {
-    /// If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-    /// verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
+    /// The result of a read (R0, R1) is verified by its schema, and by whatever else checks it. A write of tier R2 or above is verified
+    /// whatever this says, by a check of its action or by a command; it is rejected if there is neither, or if this is false.
     #[serde(default)]
     pub required: Option<bool>,
     /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected.
@@ -296,8 +299,9 @@ pub struct PlanResult {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanVerification {
-    /// Whether the effect was checked, and every check passed. A result that fits its schema is no verification.
+    /// Whether every check passed, and at least one was made.
     pub ok: bool,
+    /// What was checked: `result_schema`, which every result passes or fails, and what the action and the commands checked beside it.
     pub checks: Vec<PlanCheck>,
 }
 
@@ -368,7 +372,11 @@ impl ActionReceipt {
             inputs: echo.inputs.unwrap_or_else(empty_object),
             outputs: result.or(view.result).map(|output| told_output(output, view.dry_run)),
             policy: view.gates.iter().map(|gate| (gate.gate.as_str().to_owned(), gate.verdict.into())).collect(),
-            cost: CostView { cpu_ms: number("/cost/cpu_ms"), energy_mwh: number("/cost/energy_uj").map(|uj| uj as f64 / 3_600_000.0) },
+            cost: CostView {
+                cpu_ms: number("/cost/cpu_ms"),
+                usd: view.cost_usd,
+                energy_mwh: number("/cost/energy_uj").map(|uj| uj as f64 / 3_600_000.0),
+            },
             timing: TimingView {
                 queued_ms: number("/timing/queued_ms").unwrap_or_default(),
                 exec_ms: number("/timing/exec_ms").unwrap_or_default(),
@@ -399,11 +407,8 @@ impl PlanResult {
             action_type: echo.action.unwrap_or(view.action),
             risk_tier: view.tier,
             output: result.or(view.result).map_or_else(empty_object, |output| told_output(output, view.dry_run)),
-            // Nothing looked at is nothing verified, and the schema of a result looks at nothing but the result.
-            verification: PlanVerification {
-                ok: checks.iter().any(|check| check.name != RESULT_SCHEMA) && checks.iter().all(|check| check.ok),
-                checks,
-            },
+            // Nothing looked at is nothing verified.
+            verification: PlanVerification { ok: !checks.is_empty() && checks.iter().all(|check| check.ok), checks },
             repair: remedy(view.repair),
             rollback: remedy(view.rollback),
             feedback: json!({
@@ -418,9 +423,6 @@ impl PlanResult {
         }
     }
 }
-
-/// The check that every result passes or fails, whatever the action checks itself.
-const RESULT_SCHEMA: &str = "result_schema";
 
 /// The output of a dry run says that it is none.
 fn told_output(mut output: Value, dry_run: bool) -> Value {

@@ -118,7 +118,7 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),
     (
         "automation.trigger_disabled",
-        "A trigger fired too often for too long, and was disabled.",
+        "A trigger fired too often for too long, or its filter took too much work, and was disabled.",
         Shape::Members(&[
             ("automation_id", Text(AUTOMATION)),
             ("trigger_id", Text("added")),
@@ -188,6 +188,8 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("org.created", "An org was created.", Shape::Rule("org_created")),
     ("org.disabled", "An org was disabled.", Shape::Rule("org_disabled")),
     ("policy.changed", "The org's policies were changed.", Shape::Rule("policies_set")),
+    ("price.removed", "Calls of an action cost nothing any more.", Shape::Rule("price_removed")),
+    ("price.set", "An action has a price.", Shape::Rule("price_set")),
     ("quarantine.discarded", "What was quarantined was discarded.", Shape::Rule("quarantine_settled")),
     ("quarantine.expired", "Nobody looked at what was quarantined.", Shape::Members(&[("invocation_id", Text(INVOCATION))])),
     (

@@ -1,6 +1,7 @@
 //! What the gates go by, on the wire: policies, consents, crossings, quarantine; and what they would say.
 
 use crate::invocation::{CallerContext, DecisionView, GateView, InvokeResponse, ProvenanceName};
+use crate::long_text::long_text;
 use crate::rules::ModeLine;
 use countersign_core::decision::Drift;
 use countersign_core::grant::NearMiss;
@@ -15,9 +16,13 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoliciesFile {
+    #[serde(deserialize_with = "long_text")]
     pub rbac: String,
+    #[serde(deserialize_with = "long_text")]
     pub abac: String,
+    #[serde(deserialize_with = "long_text")]
     pub consent: String,
+    #[serde(deserialize_with = "long_text")]
     pub space: String,
 }
 

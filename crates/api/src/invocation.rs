@@ -124,6 +124,10 @@ pub struct InvocationView {
     /// The commands that must succeed after the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationView>,
+    /// What it did cost, in dollars; absent if its action had no price when it began, and until it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "0.002")]
+    pub cost_usd: Option<String>,
     /// How often its source was called: the effect with its retries, the repair and the rollback.
     pub attempts: u32,
     /// When it was created.
@@ -405,6 +409,7 @@ impl From<Invocation> for InvocationView {
             verification: Some(invocation.call.commands)
                 .filter(|commands| !commands.is_empty())
                 .map(|commands| VerificationView { commands }),
+            cost_usd: invocation.charge.and_then(|charge| charge.usd).map(|usd| usd.to_string()),
             attempts: invocation.attempts,
             created_at: invocation.created_at,
             resumed_at: invocation.taken_up_at,

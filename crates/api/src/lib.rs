@@ -14,6 +14,7 @@ pub mod event_types;
 pub mod gates;
 pub mod identity;
 pub mod invocation;
+pub mod long_text;
 pub mod observe;
 pub mod package;
 pub mod problem;

@@ -22,6 +22,7 @@ pub struct InstallPackageRequest {
 #[serde(deny_unknown_fields)]
 pub struct PackageFileBody {
     /// Its bytes, in base64.
+    #[serde(deserialize_with = "long_text")]
     pub base64: String,
     #[serde(default)]
     pub executable: bool,

@@ -118,6 +118,7 @@ codes! {
     TooManyAutomations = "too_many_automations", 409, "The org has as many automations as it may have";
     TooManyDrafts = "too_many_drafts", 409, "You have as many drafts in the space as you may have";
     AutomationPaused = "automation_paused", 409, "The automation is paused";
+    TriggerDisabled = "trigger_disabled", 409, "The trigger is disabled";
     AutomationArchived = "automation_archived", 409, "The automation is archived";
     RerunRefused = "rerun_refused", 409, "The run cannot be run again from there";
     ArtifactQuarantined = "artifact_quarantined", 409, "The artifact is in quarantine";
@@ -159,6 +160,7 @@ codes! {
     PackageCommandNotAllowed = "package_command_not_allowed", 403, "A command of the package is not allowed";
     PackageChanged = "package_changed", 409, "The package has changed";
     WorkspaceElsewhere = "workspace_elsewhere", 409, "The effect is in another workspace";
+    ActionFailed = "action_failed", 422, "The action answered that it failed";
     Internal = "internal", 500, "Something is wrong on our side";
     SourceFailed = "source_failed", 502, "The source failed";
     SourceUnavailable = "source_unavailable", 502, "The source is not available";
@@ -197,10 +199,26 @@ const ABOUT_THE_CALL: &[Code] = &[
     Code::BodyTooLarge,
 ];
 
+/// The same, for what has no page of its own: the action answered, and would answer the same call so again. The problem then has the code
+/// `action_failed`, and this one beside it.
+const ANSWERED: [&str; 10] = [
+    "mail_refused",
+    "not_reversible",
+    "source_reported_error",
+    "too_many_documents",
+    "too_many_files",
+    "too_many_redirects",
+    "transform_empty",
+    "transform_invalid",
+    "transform_mismatch",
+    "transform_too_large",
+];
+
 impl Code {
-    /// The code of an invocation that ended with this error, where the call itself is the cause.
+    /// The code of an invocation that ended with this error, where the call itself is the cause and its source did what it should.
     pub fn about_the_call(error: &str) -> Option<Self> {
-        ABOUT_THE_CALL.iter().copied().find(|code| code.as_str() == error)
+        let own = ABOUT_THE_CALL.iter().copied().find(|code| code.as_str() == error);
+        own.or_else(|| ANSWERED.contains(&error).then_some(Self::ActionFailed))
     }
 }
 
@@ -305,5 +323,68 @@ impl Problem {
     pub fn about(mut self, invocation_id: impl ToString) -> Self {
         self.invocation_id = Some(invocation_id.to_string());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What a call fails with where it is not the call itself that is the cause: its source, its package, its connection or the host.
+    const FAILURES_OF_OTHERS: [&str; 40] = [
+        "breaker_open",
+        "command_not_allowed",
+        "disk_full",
+        "document_refused",
+        "evidence_of_another_call",
+        "evidence_unreadable",
+        "file_io_failed",
+        "interrupted",
+        "listing_invalid",
+        "mail_login_refused",
+        "mail_not_encrypted",
+        "mail_server_missing",
+        "not_verified",
+        "notification_refused",
+        "package_bad_output",
+        "package_failed",
+        "package_flooded",
+        "package_interpreter_missing",
+        "package_invalid",
+        "package_killed",
+        "package_lost",
+        "package_may_not_write",
+        "package_missing",
+        "package_out_of_memory",
+        "package_refused",
+        "package_stage_refused",
+        "package_timed_out",
+        "program_missing",
+        "result_schema_mismatch",
+        "rollback_evidence_missing",
+        "sandbox_unavailable",
+        "secret_missing",
+        "snapshot_lost",
+        "source_broke",
+        "source_busy",
+        "source_refused",
+        "source_timed_out",
+        "source_unauthorized",
+        "source_unreachable",
+        "verification_failed",
+    ];
+
+    #[test]
+    fn only_what_others_caused_is_a_failure_of_the_gateway() {
+        let page = include_str!("../../../docs/errors/invocation-errors.md");
+        let (_denied, failed) = page.split_once("## From any source").unwrap();
+        let cells = failed.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+        let documented: BTreeSet<_> = cells.flat_map(|cell| cell.split(", ").map(|code| code.trim_matches('`'))).collect();
+        for code in documented {
+            let answered = Code::about_the_call(code);
+            assert_eq!(answered.is_none(), FAILURES_OF_OTHERS.contains(&code), "{code}: a new code has to be judged");
+            assert!(answered.is_none_or(|code| (400..500).contains(&code.status())), "{code}");
+        }
     }
 }

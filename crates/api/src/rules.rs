@@ -6,6 +6,7 @@ use countersign_core::breaker::{Breaker, BreakerState};
 use countersign_core::changed_file::FileChange;
 use countersign_core::decision::Drift;
 use countersign_core::grant::GrantStateName;
+use countersign_core::price::Price;
 use countersign_core::switch::Stop;
 use countersign_core::{Mode, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,49 @@ pub struct ModeVersionView {
     pub locked: bool,
     pub changed_by: String,
     pub changed_at: Timestamp,
+}
+
+/// What a call of an action costs, in dollars: each call, or with `per` each unit that its result counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTerms {
+    /// Dollars as text, with six decimals at most.
+    #[schema(example = "0.002")]
+    pub usd: String,
+    /// The field of the result whose units are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "result.usage.units")]
+    pub per: Option<String>,
+    /// With `per`: as many units are reserved before a call in a run, and counted for a call whose result does not say how many there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1000")]
+    pub at_most: Option<String>,
+}
+
+impl From<&Price> for PriceTerms {
+    fn from(price: &Price) -> Self {
+        let (per, at_most) = price.unit.as_ref().map(|unit| (unit.field.to_string(), unit.at_most.to_string())).unzip();
+        Self { usd: price.usd.to_string(), per, at_most }
+    }
+}
+
+/// What a change of a price got as its version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PriceChangeResponse {
+    pub action: String,
+    /// Null if it was removed: calls of the action cost nothing.
+    pub price: Option<PriceTerms>,
+    pub version: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PriceView {
+    pub action: String,
+    pub price: PriceTerms,
+    /// Receipts name the price by it. It grows over all rules of the org.
+    pub version: i64,
+    pub set_by: String,
+    pub set_at: Timestamp,
 }
 
 /// A grant to be given by a person, or asked for by an agent.

@@ -39,6 +39,9 @@ pub struct RerunRequest {
     /// Other inputs than those of the run. With `from_step` they must be the same: what came before the step came from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
+    /// Makes the inputs anew of what the trigger of the run was given, by the mapping that is saved now. Not together with `inputs`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_payload: bool,
 }
 
 /// One execution of a plan.
@@ -62,6 +65,10 @@ pub struct RunView {
     pub firing_id: String,
     /// Redacted, as the params of calls are; null once the space of the run keeps no texts of it, and in lists.
     pub inputs: Value,
+    /// What its trigger was given: the body of a webhook, an event, or the times of a schedule, redacted. Null in lists, if nothing is kept of it, or
+    /// if no trigger started the run. At most 256 KB are kept, for 30 days.
+    #[serde(default)]
+    pub trigger_payload: Option<Value>,
     /// What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
     /// 64 KB only `{"artifact_id": …}`. Null in lists.
     pub output: Option<Value>,
@@ -77,9 +84,12 @@ pub struct RunView {
     pub invocation_id: Option<String>,
     /// How long it has worked; waiting for a person does not count.
     pub worked_ms: u64,
-    /// What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
+    /// What its calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists.
     #[serde(default)]
     pub cost_usd: Option<String>,
+    /// The actions of its calls that had no price: they count nothing in `cost_usd`. Empty in lists.
+    #[serde(default)]
+    pub unpriced: Vec<String>,
     /// How often it was taken up after its worker had gone.
     pub recoveries: u32,
     pub rerun_of: Option<String>,
@@ -113,6 +123,7 @@ impl RunView {
             trigger_type: run.trigger_type,
             firing_id: run.firing.to_string(),
             inputs: run.shown_inputs,
+            trigger_payload: None,
             output: run.output,
             error: run.failure.map(RunErrorView::from),
             handler_failed: run.handler_failed,
@@ -122,6 +133,7 @@ impl RunView {
             invocation_id: run.invocation.map(|invocation| invocation.to_string()),
             worked_ms: run.worked_ms,
             cost_usd: None,
+            unpriced: Vec::new(),
             recoveries: run.recoveries,
             rerun_of: run.rerun_of.map(|run| run.to_string()),
             chain: run.chain.iter().map(ToString::to_string).collect(),

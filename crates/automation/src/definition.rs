@@ -138,9 +138,12 @@ impl Schedule {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
+    /// Over `event`, the body, and `inputs`, what it is mapped to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_mapping: Option<BTreeMap<String, String>>,
     #[serde(default)]

@@ -6,10 +6,12 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// The automations that are shipped, by file.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 7] = [
+    ("build-triage", include_str!("../../../examples/automations/build-triage.json")),
     ("daily-digest", include_str!("../../../examples/automations/daily-digest.json")),
-    ("ci-webhook", include_str!("../../../examples/automations/ci-webhook.json")),
     ("file-added", include_str!("../../../examples/automations/file-added.json")),
+    ("folder-sweep", include_str!("../../../examples/automations/folder-sweep.json")),
+    ("weekly-podcast", include_str!("../../../examples/automations/weekly-podcast.json")),
     ("weekly-report", include_str!("../../../examples/automations/weekly-report.json")),
     ("report-follow-up", include_str!("../../../examples/automations/report-follow-up.json")),
 ];
@@ -46,6 +48,17 @@ pub(crate) fn facts() -> Facts {
             outside(action(Class::Write, &["team", "title"], json!({ "team": text(), "title": text(), "description": text() }))),
         ),
         ("documents.search", action(Class::Read, &[], search)),
+        ("documents.add", action(Class::Write, &["title", "text"], json!({ "title": text(), "text": text(), "tags": texts() }))),
+        ("documents.import_folder", repeatable(action(Class::Write, &[], json!({ "path": text(), "tags": texts() })))),
+        ("files.write_text", repeatable(action(Class::Write, &["path", "text"], json!({ "path": text(), "text": text() })))),
+        (
+            "http.request",
+            outside(action(
+                Class::Write,
+                &["method", "url"],
+                json!({ "method": { "enum": ["POST"] }, "url": text(), "headers": { "type": "object" }, "body": text() }),
+            )),
+        ),
         ("documents.fetch", action(Class::Read, &["document_id"], json!({ "document_id": text() }))),
         (
             "builtin.transform_data",
@@ -699,11 +712,11 @@ fn an_event_that_the_server_does_not_publish_is_a_warning_with_the_nearest_name(
 }
 
 #[test]
-fn a_filter_that_looks_where_no_event_has_anything_is_a_warning() {
+fn a_filter_that_looks_where_no_event_has_anything_is_refused() {
     let filters = json!({ "state": "open", "spaceid": { "exists": true }, "data.a": 1, "replay_of": { "exists": false },
         "$or": [{ "subject": "x" }, { "$not": { "a/b.c": 1 } }] });
-    let warnings = accepted(&with(&[("/triggers/2/config/filters", filters)])).warnings;
-    let told: Vec<_> = warnings.iter().map(|one| (one.pointer.as_str(), one.code, one.hint.as_deref().unwrap_or_default())).collect();
+    let told = mistakes(&with(&[("/triggers/2/config/filters", filters)]));
+    let told: Vec<_> = told.iter().map(|one| (one.pointer.as_str(), one.code, one.hint.as_deref().unwrap_or_default())).collect();
     for (one, (pointer, hint)) in
         told.iter().zip([("state", "`data.state`"), ("spaceid", "`space_id`"), ("$or/1/$not/a~1b.c", "`data.a/b.c`")])
     {
@@ -711,6 +724,28 @@ fn a_filter_that_looks_where_no_event_has_anything_is_a_warning() {
         assert!(one.2.contains(hint), "{one:?}");
     }
     assert_eq!(told.len(), 3, "{told:?}");
+}
+
+#[test]
+fn the_filter_of_a_webhook_sees_its_body_and_its_inputs() {
+    let hook = |filters: Value| {
+        let schema = json!({ "type": "object", "additionalProperties": false, "properties": { "since": { "type": "string" } } });
+        let triggers = json!([{ "trigger_id": "hook", "type": "webhook", "config": { "filters": filters } }]);
+        let step = json!({ "step_id": "look", "action": "files.list" });
+        json!({ "schema_version": "1.0", "name": "Hook", "inputs": { "schema": schema }, "triggers": triggers, "plan": [step] })
+    };
+    let told = |filters: Value| {
+        mistakes(&hook(filters)).into_iter().map(|one| (one.pointer, one.code, one.hint.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(json!({ "event.action": "opened", "inputs.since": { "exists": true }, "$not": { "event": "x" } })), []);
+    for (path, hint) in
+        [("action", "`event.action`"), ("data.action", "`event.data.action`"), ("since", "`inputs.since`"), ("inputs.sinse", "`inputs`")]
+    {
+        let wrong = told(json!({ path: "x" }));
+        let [(pointer, code, said)] = wrong.as_slice() else { panic!("{path}: {wrong:?}") };
+        assert_eq!((pointer.as_str(), *code), (format!("/triggers/0/config/filters/{path}").as_str(), "filter_path_unknown"));
+        assert!(said.contains(hint), "{said}");
+    }
 }
 
 #[test]

@@ -17,17 +17,20 @@ mod tests;
 pub use budget::Part;
 pub(crate) use number::Number;
 pub(crate) use path::Path;
-pub(crate) use pattern::{Pattern, compile, finds};
+pub(crate) use pattern::{Compiled, Pattern};
 pub(crate) use scalar::{Scalar, ScalarRef};
 pub use schema::schema;
 
 use crate::Mistake;
-use countersign_core::action::nearest;
 use countersign_core::json::escape;
+use countersign_core::nearest::nearest;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The members that an event may have, as `runs::told` makes it for filters and mappings.
 const EVENT_MEMBERS: [&str; 8] = ["id", "type", "source", "subject", "time", "space_id", "data", "replay_of"];
+
+const PATH_UNKNOWN: &str = "filter_path_unknown";
 
 /// A filter that was read: every bound of the budget holds, and every regex compiles. It serialises to its normalised JSON, where shorthands are
 /// written out and lists are sorted.
@@ -66,9 +69,44 @@ pub(crate) enum Operator {
 }
 
 impl Filter {
-    /// Reads a filter, or says everything that is wrong with it. Pointers start at the filter.
+    /// Reads a filter, or says everything that is wrong with it. Pointers start at the filter. Where its paths begin was checked when it was
+    /// saved.
     pub fn parse(value: &Value) -> Result<Self, Vec<Mistake>> {
         parse::filter(value)
+    }
+
+    /// Reads the filter of an event trigger: each path begins at a member that events have.
+    pub fn of_events(value: &Value) -> Result<Self, Vec<Mistake>> {
+        Self::rooted(value, &|path| {
+            let first = path.names().first().filter(|first| !EVENT_MEMBERS.contains(&&***first))?;
+            let near = nearest(first, EVENT_MEMBERS).first().map_or_else(|| format!("data.{path}"), |near| (*near).to_owned());
+            let mistake = Mistake::new(PATH_UNKNOWN, format!("no event has a member `{first}`"));
+            Some(mistake.hint(format!("did you mean `{near}`? what an event tells is below `data`")))
+        })
+    }
+
+    /// Reads the filter of a webhook: each path begins at `inputs`, with the name of one that there can be, or at `event`. `inputs` are those
+    /// names, or `None` where the schema does not say which.
+    pub fn of_webhooks(value: &Value, inputs: Option<&BTreeSet<String>>) -> Result<Self, Vec<Mistake>> {
+        Self::rooted(value, &|path| {
+            let (first, second) = (path.names().first()?, path.names().get(1));
+            let unknown = match (&**first, second, inputs) {
+                ("inputs", Some(name), Some(known)) if !known.contains(&**name) => format!("there is no input `{name}`"),
+                ("inputs" | "event", _, _) => return None,
+                _ => format!("the filter of a webhook sees no member `{first}`"),
+            };
+            let is_input = inputs.is_some_and(|known| known.contains(&**first));
+            let near = if is_input { format!("inputs.{path}") } else { format!("event.{path}") };
+            let hint = format!("did you mean `{near}`? the body is below `event`, and what it was mapped to below `inputs`");
+            Some(Mistake::new(PATH_UNKNOWN, unknown).hint(hint))
+        })
+    }
+
+    /// Reads a filter, and refuses each path with which something is wrong.
+    fn rooted(value: &Value, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Result<Self, Vec<Mistake>> {
+        let filter = Self::parse(value)?;
+        let mistakes = filter.mistakes(wrong);
+        if mistakes.is_empty() { Ok(filter) } else { Err(mistakes) }
     }
 
     /// The filter that every event satisfies: what a trigger without `filters` has. It cannot be written as JSON.
@@ -83,11 +121,12 @@ impl Filter {
         self.members.iter().filter(is_unmet).map(Member::name).collect()
     }
 
-    /// The tests that look where no event has anything, with pointers from the filter.
-    pub(crate) fn warnings(&self) -> Vec<Mistake> {
+    /// What is wrong with the paths of its tests, with pointers from the filter.
+    fn mistakes(&self, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Vec<Mistake> {
+        let below = |member: &Member| format!("/{}", escape(&member.name()));
         self.members
             .iter()
-            .flat_map(|member| member.warnings().into_iter().map(|warning| warning.under(&format!("/{}", escape(&member.name())))))
+            .flat_map(|member| member.mistakes(wrong).into_iter().map(move |mistake| mistake.under(&below(member))))
             .collect()
     }
 
@@ -99,6 +138,11 @@ impl Filter {
     /// What all of it costs.
     pub fn cost(&self) -> u32 {
         self.parts().iter().map(|part| part.cost).sum()
+    }
+
+    /// Whether an event may have to be searched for it.
+    pub(crate) fn searches(&self) -> bool {
+        self.parts().iter().any(|part| part.cost > 1)
     }
 
     /// How many of its regexes have no literal that every match contains. They count against `FILTER_BARE_REGEXES_MAX`.
@@ -118,19 +162,15 @@ impl Member {
         }
     }
 
-    fn warnings(&self) -> Vec<Mistake> {
+    fn mistakes(&self, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Vec<Mistake> {
         match self {
-            Self::Field(path, _) => {
-                let Some(first) = path.names().first().filter(|first| !EVENT_MEMBERS.contains(&&***first)) else { return Vec::new() };
-                let near = nearest(first, EVENT_MEMBERS).first().map_or_else(|| format!("data.{path}"), |near| (*near).to_owned());
-                let warning = Mistake::new("filter_path_unknown", format!("no event has a member `{first}`"));
-                vec![warning.hint(format!("did you mean `{near}`? what an event tells is below `data`"))]
-            }
+            Self::Field(path, _) => wrong(path).into_iter().collect(),
             Self::And(filters) | Self::Or(filters) => {
                 let all = filters.iter().enumerate();
-                all.flat_map(|(at, filter)| filter.warnings().into_iter().map(move |warning| warning.under(&format!("/{at}")))).collect()
+                all.flat_map(|(at, filter)| filter.mistakes(wrong).into_iter().map(move |mistake| mistake.under(&format!("/{at}"))))
+                    .collect()
             }
-            Self::Not(filter) => filter.warnings(),
+            Self::Not(filter) => filter.mistakes(wrong),
         }
     }
 }

@@ -21,7 +21,8 @@ const REFERENCES_MAX: usize = 16;
 /// What the tokens among defaults stand for, now.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults<'a> {
-    /// `$last_fired_at`: when the trigger last started a run; when it was enabled, if it never did.
+    /// `$last_fired_at`: when the trigger last started a run; when it was enabled, if it never did. Without a trigger: when the automation
+    /// last started a run; when it was created, if it never did.
     pub last_fired_at: Timestamp,
     /// `$creator`: the id of whoever saved the automation.
     pub creator: &'a str,

@@ -9,7 +9,7 @@ fn definition(schema: Value) -> Definition {
 
 fn webhook(mapping: Option<Value>) -> Trigger {
     let input_mapping = mapping.map(|mapping| serde_json::from_value(mapping).unwrap());
-    let kind = Kind::Webhook(Webhook { input_mapping, signature: Signature::None, rate_limit: Default::default() });
+    let kind = Kind::Webhook(Webhook { filters: None, input_mapping, signature: Signature::None, rate_limit: Default::default() });
     Trigger { trigger_id: "hook".to_owned(), kind }
 }
 

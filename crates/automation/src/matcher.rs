@@ -22,7 +22,7 @@ mod tests;
 
 use crate::filter::Filter;
 use build::Builder;
-use judge::Memory;
+use judge::{Judged, Memory, Work};
 use serde_json::Value;
 use shards::{Shards, Subject};
 use std::collections::HashMap;
@@ -38,9 +38,19 @@ pub struct Event<'e> {
     pub value: &'e Value,
 }
 
+/// What an event comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched<K> {
+    pub keys: Vec<K>,
+    /// Filters that ask for more work on this event than one filter, or all of them together, may be.
+    pub exceeding: Vec<K>,
+}
+
 /// Filters by key.
 pub struct Matcher<K> {
     shards: Shards<K>,
+    /// Whether a text of an event may have to be searched, which takes longer than looking up a value.
+    searches: bool,
     /// What readers remember of one event, kept for the next one.
     memories: Mutex<Vec<Memory>>,
 }
@@ -50,21 +60,33 @@ impl<K: Clone> Matcher<K> {
     /// of its events is a type, or ends in `.*` for all types below, or is `*`.
     pub fn of<'f>(filters: impl IntoIterator<Item = (K, Option<&'f str>, &'f str, &'f Filter)>) -> Self {
         let mut builders: HashMap<Subject, Builder<K>> = HashMap::new();
+        let mut searches = false;
         for (key, space, event_type, filter) in filters {
+            searches |= filter.searches();
             builders.entry(Subject::new(space, event_type)).or_default().add(key, filter);
         }
         let mut shards = Shards::default();
         builders.into_iter().for_each(|(subject, builder)| shards.put(subject, builder.finish()));
-        Self { shards, memories: Mutex::default() }
+        Self { shards, searches, memories: Mutex::default() }
     }
 
-    /// The keys of all filters that the event satisfies, in no order.
-    pub fn matching(&self, event: &Event<'_>) -> Vec<K> {
-        let mut keys = Vec::new();
+    /// Whether a text of an event may have to be searched, which takes longer than looking up a value.
+    pub const fn searches(&self) -> bool {
+        self.searches
+    }
+
+    /// The keys of all filters that the event satisfies, in no order, and of those that could not be judged: the work for one event is bounded.
+    pub fn matching(&self, event: &Event<'_>) -> Matched<K> {
+        let mut matched = Matched { keys: Vec::new(), exceeding: Vec::new() };
         let mut memory = self.memories().pop().unwrap_or_default();
-        self.shards.each_for(event, |segment| segment.matching(event.value, &mut memory, |key| keys.push(key.clone())));
+        let work = Work::default();
+        let mut visit = |key: &K, judged| match judged {
+            Judged::Holds => matched.keys.push(key.clone()),
+            Judged::Exceeds => matched.exceeding.push(key.clone()),
+        };
+        self.shards.each_for(event, |segment| segment.matching(event.value, &mut memory, &work, &mut visit));
         self.memories().push(memory);
-        keys
+        matched
     }
 
     fn memories(&self) -> MutexGuard<'_, Vec<Memory>> {

@@ -163,9 +163,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::TooManyDrafts => {
             Some("drop those that nobody saves with `countersign automation draft drop DRAFT`, or have a person save them")
         }
-        Code::AutomationPaused => {
-            Some("resume it with `countersign automation resume AUTOMATION`, or enable its trigger with `countersign trigger enable`")
-        }
+        Code::AutomationPaused => Some("resume it with `countersign automation resume AUTOMATION`"),
+        Code::TriggerDisabled => Some("enable it with `countersign trigger enable AUTOMATION TRIGGER`"),
         Code::AutomationArchived => {
             Some("save its definition anew: `countersign automation export AUTOMATION > FILE`, then `automation apply -f FILE`")
         }
@@ -271,6 +270,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::PackageCommandNotAllowed
         | Code::PackageChanged
         | Code::WorkspaceElsewhere
+        | Code::ActionFailed
         | Code::Internal
         | Code::SourceFailed
         | Code::OrgDisabled

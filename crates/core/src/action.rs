@@ -173,20 +173,6 @@ impl<'de> Deserialize<'de> for ActionId {
 /// Names of the actions that are requests of MCP. Every MCP server can have them, and no tool has one of these names.
 pub const PROTOCOL_ACTIONS: [&str; 5] = ["resources.list", "resources.templates.list", "resources.read", "prompts.list", "prompts.get"];
 
-/// How many names are suggested for one that does not exist.
-const SUGGESTIONS_MAX: usize = 3;
-
-/// Likeness below which a suggestion would only confuse.
-const LIKENESS_MIN: f64 = 0.85;
-
-/// The known names that are most like one that is not known, the best first.
-pub fn nearest<'a>(named: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let likeness = |name: &'a str| (strsim::jaro_winkler(named, name), name);
-    let mut near: Vec<_> = known.into_iter().map(likeness).filter(|(likeness, name)| *likeness >= LIKENESS_MIN && *name != named).collect();
-    near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    near.into_iter().take(SUGGESTIONS_MAX).map(|(_, name)| name).collect()
-}
-
 /// What an action does to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -452,22 +438,6 @@ impl Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_near_miss_is_suggested_and_anything_else_is_not() {
-        let known = ["files.list", "files.read_text", "files.write_text", "http.get"];
-        for (named, expected) in [
-            ("files.write_txt", Some("files.write_text")),
-            ("file.list", Some("files.list")),
-            ("http.gte", Some("http.get")),
-            ("calendar.book", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(named, known).first().copied(), expected, "{named}");
-        }
-        assert!(!nearest("files.list", known).contains(&"files.list"));
-        assert!(nearest("files.list", []).is_empty());
-    }
 
     #[test]
     fn the_safety_class_follows_from_the_tier_and_the_effects() {

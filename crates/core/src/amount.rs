@@ -47,6 +47,13 @@ impl Amount {
         }
     }
 
+    /// So many of this amount, rounded up to a millionth. It stops at the largest amount.
+    #[must_use]
+    pub fn times(self, count: Self) -> Self {
+        let millionths = (i128::from(self.0) * i128::from(count.0) + i128::from(ONE - 1)) / i128::from(ONE);
+        i64::try_from(millionths).ok().and_then(Self::from_millionths).unwrap_or(Self::MAX)
+    }
+
     /// Whether this much more stays within `most`.
     pub const fn leaves_room(self, more: Self, most: Self) -> bool {
         self.0.saturating_add(more.0) <= most.0
@@ -133,6 +140,17 @@ mod tests {
         ] {
             assert_eq!(Amount::of_param(&param), amount.and_then(Amount::parse), "{param}");
         }
+    }
+
+    #[test]
+    fn a_product_is_rounded_up_and_stops_at_the_largest_amount() {
+        let of = |text| Amount::parse(text).unwrap();
+        for (one, count, product) in
+            [("0.002", "3", "0.006"), ("0.000001", "0.5", "0.000001"), ("0.000001", "0", "0"), ("3", "0.333333", "0.999999")]
+        {
+            assert_eq!(of(one).times(of(count)), of(product), "{one} x {count}");
+        }
+        assert_eq!(Amount::MAX.times(Amount::MAX), Amount::MAX);
     }
 
     #[test]

@@ -192,6 +192,7 @@ pub enum FiringReason {
     DstGap,
     Paused,
     Disabled,
+    Filtered,
     AlreadyRunning,
     QueueFull,
     RateLimited,
@@ -206,10 +207,11 @@ pub enum FiringReason {
     CreatorInactive,
     ActionUnavailable,
     BreakerOpen,
+    FilterTooCostly,
 }
 
 impl FiringReason {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::OnTime,
         Self::CaughtUp,
         Self::Manual,
@@ -221,6 +223,7 @@ impl FiringReason {
         Self::DstGap,
         Self::Paused,
         Self::Disabled,
+        Self::Filtered,
         Self::AlreadyRunning,
         Self::QueueFull,
         Self::RateLimited,
@@ -235,6 +238,7 @@ impl FiringReason {
         Self::CreatorInactive,
         Self::ActionUnavailable,
         Self::BreakerOpen,
+        Self::FilterTooCostly,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -250,6 +254,7 @@ impl FiringReason {
             Self::DstGap => "dst_gap",
             Self::Paused => "paused",
             Self::Disabled => "disabled",
+            Self::Filtered => "filtered",
             Self::AlreadyRunning => "already_running",
             Self::QueueFull => "queue_full",
             Self::RateLimited => "rate_limited",
@@ -264,6 +269,7 @@ impl FiringReason {
             Self::CreatorInactive => "creator_inactive",
             Self::ActionUnavailable => "action_unavailable",
             Self::BreakerOpen => "breaker_open",
+            Self::FilterTooCostly => "filter_too_costly",
         }
     }
 
@@ -275,9 +281,14 @@ impl FiringReason {
     pub const fn outcome(self) -> FiringOutcome {
         match self {
             Self::OnTime | Self::CaughtUp | Self::Manual | Self::Rerun => FiringOutcome::Started,
-            Self::CatchUpNone | Self::Superseded | Self::OutsideWindow | Self::OverMax | Self::DstGap | Self::Paused | Self::Disabled => {
-                FiringOutcome::Skipped
-            }
+            Self::CatchUpNone
+            | Self::Superseded
+            | Self::OutsideWindow
+            | Self::OverMax
+            | Self::DstGap
+            | Self::Paused
+            | Self::Disabled
+            | Self::Filtered => FiringOutcome::Skipped,
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
             Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
             Self::InputsInvalid
@@ -286,7 +297,8 @@ impl FiringReason {
             | Self::ChainTooDeep
             | Self::CreatorInactive
             | Self::ActionUnavailable
-            | Self::BreakerOpen => FiringOutcome::Refused,
+            | Self::BreakerOpen
+            | Self::FilterTooCostly => FiringOutcome::Refused,
         }
     }
 }

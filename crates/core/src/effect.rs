@@ -1,7 +1,8 @@
 //! What belongs to an effect: its scope and limits, the checks after it, and the repair or rollback if a check fails.
 
+use crate::limits::CALL_TIMEOUT_MS;
 use crate::source::Output;
-use crate::{PrincipalId, Tier, Timestamp};
+use crate::{Action, PrincipalId, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +74,9 @@ pub struct Aftermath {
     /// How long its source asked to be left alone, if the last attempt found it busy, or how long its breaker is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// Whether a call that failed may be made again: what `FailureCause::permits_another` said of its last attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_made_again: bool,
 }
 
 impl Aftermath {
@@ -209,6 +213,11 @@ pub struct Bounds {
 impl Bounds {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether a call has less time than its action may take.
+    pub fn shortens(&self, action: &Action) -> bool {
+        self.timeout_ms.is_some_and(|timeout_ms| timeout_ms < action.timeout_ms.min(CALL_TIMEOUT_MS))
     }
 }
 

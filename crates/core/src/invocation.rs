@@ -7,6 +7,7 @@ use crate::effect::{Aftermath, Purpose};
 use crate::grant::{GrantScope, SumMax};
 use crate::jail::Meter;
 use crate::observe::Observed;
+use crate::price::Charge;
 use crate::principal::Device;
 use crate::{
     ActionId, Amount, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp,
@@ -362,6 +363,9 @@ pub struct Invocation {
     /// What it takes of the sum that the grant bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spends: Option<Amount>,
+    /// What it is charged; absent if its action had no price when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<Charge>,
     /// Its space only observes, and a person would have been asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,

@@ -93,6 +93,24 @@ pub fn path_of(pointer: &str) -> String {
     path
 }
 
+/// Whether a value is larger than so many bytes, its texts and names counted as they are and everything else as one. It stops counting there.
+pub fn outweighs(value: &Value, bytes_max: usize) -> bool {
+    fn take(value: &Value, left: &mut usize) -> Option<()> {
+        let own = match value {
+            Value::String(text) => text.len() + 1,
+            Value::Object(members) => members.keys().map(|name| name.len()).sum::<usize>() + 1,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => 1,
+        };
+        *left = left.checked_sub(own)?;
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|item| take(item, left)),
+            Value::Object(members) => members.values().try_for_each(|member| take(member, left)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(()),
+        }
+    }
+    take(value, &mut { bytes_max }).is_none()
+}
+
 /// What is wrong with the shape of a value, without the names of our Rust types, which the author of the value does not know.
 pub fn in_plain_words(error: &serde_json::Error) -> String {
     let mut text = error.to_string();

@@ -151,6 +151,9 @@ pub const PROGRESS_SILENCE_SECONDS: u64 = 15;
 pub const PROGRESS_FOLLOW_SECONDS_MAX: u64 = 5 * 60;
 /// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
 pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
+/// Pending calls of which a server remembers whether they are void, once their params had to be opened to find it out; beyond this, all are
+/// forgotten, and opened once more.
+pub const VOIDS_REMEMBERED_MAX: usize = 10_000;
 /// Sources that a session can name; more are refused with `invalid_request`.
 pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
@@ -178,10 +181,18 @@ pub const LISTING_STALE_MAX_SECONDS: u64 = 24 * 60 * 60;
 pub const LISTING_KEPT_SECONDS: u64 = 60 * 60;
 /// How long a call waits for a listing that it does not strictly need; then it uses the known one.
 pub const LISTING_WAIT_MS: u64 = 1_000;
-/// Attempts of one invocation, including the first; only transient errors are retried.
+/// Attempts of one invocation, including the first; `FailureCause::permits_another` says what is tried again.
 pub const ATTEMPTS_MAX: u32 = 3;
 /// Failures of a target in a row; then its circuit breaker opens, and no call is let through for a while.
 pub const BREAKER_FAILURES_MAX: u32 = 5;
+/// Calls of a target that one server has made lately; from so many on, the breaker also opens if at least half of them failed.
+pub const BREAKER_CALLS_MIN: u32 = 10;
+/// What counts as lately: calls of the last minute, to within one of its parts.
+pub const BREAKER_WINDOW_SECONDS: u64 = 60;
+/// The parts of that minute, in each of which calls are counted together.
+pub const BREAKER_WINDOW_PARTS: usize = 6;
+/// Targets whose calls one server counts at a time; calls of further ones are only counted as failures in a row.
+pub const BREAKER_TARGETS_MAX: usize = 10_000;
 /// How long a circuit breaker stays open the first time; each further time it stays open twice as long.
 pub const BREAKER_OPEN_SECONDS: u64 = 30;
 /// The longest a circuit breaker stays open.
@@ -204,6 +215,11 @@ pub const IDEMPOTENCY_SECONDS: u64 = 24 * 60 * 60;
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
 /// Bytes of a request body; a larger one is refused with `body_too_large` before it is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a text in a request, and of the name of a member; a longer one is refused with `invalid_request` before anything looks at it. Params,
+/// inputs, definitions and the like are values, bounded as a whole; the few texts that may be longer have a bound of their own.
+pub const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// A request with a larger body is handled by the threads for heavy work, and a value that is larger is looked at there.
+pub const LIGHT_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all request headers; the listener refuses more.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How long a client may take to send its headers; then the connection is closed.
@@ -520,6 +536,8 @@ pub const MCP_TOOLS_SHOWN_MAX: usize = 128;
 pub const MCP_PAGE_ROWS: usize = 200;
 /// Matches that `search_actions` returns; further ones are counted.
 pub const MCP_FOUND_MAX: usize = 20;
+/// Characters of a text that the server's own tools take, such as the words of a search; a longer one is refused.
+pub const MCP_ARGUMENT_CHARS_MAX: usize = 500;
 /// Characters of the instructions at the MCP door; guides beyond are left out.
 pub const MCP_DOOR_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
 /// Pages of resources or prompts that are asked of one source for one list; the rest is left out.
@@ -646,7 +664,7 @@ pub const EVENT_LEASE_SECONDS: u64 = 30;
 pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
 /// Events that one claim takes; more are refused with `invalid_request`.
 pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
-/// How long a server that handles the events of an org has them for itself. Another one takes over from one that is gone.
+/// How long a server that handles the events of an org has them for itself, unless it is gone before: another one then takes over at once.
 pub const GROUP_HELD_SECONDS: u64 = 10;
 /// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
 pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
@@ -695,6 +713,10 @@ pub const HOOK_WINDOW_SECONDS: u64 = 5 * 60;
 pub const FIRE_KEY_CHARS_MAX: usize = 255;
 /// How long the idempotency key of a request that fired an automation is remembered; then it may be used for something else.
 pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
+/// Bytes as JSON of what a trigger was given that are kept with the run that it started; what is longer is not kept.
+pub const TRIGGER_PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// How long it is kept, unless its run or the texts of its space go before.
+pub const TRIGGER_PAYLOAD_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// How long a firing is kept.
 pub const FIRING_KEPT_SECONDS: u64 = 90 * 24 * 60 * 60;
 /// How long a worker has a run for itself; it renews its leases every `RUN_BEAT_SECONDS`. A run whose worker is silent for longer is freed.
@@ -702,6 +724,8 @@ pub const RUN_LEASE_SECONDS: u64 = 7;
 pub const RUN_BEAT_SECONDS: u64 = 2;
 /// A worker that could not renew a lease stops this long before it ends.
 pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
+/// How long the call of a run has ended before the run counts as forgotten if it still waits for it; then it is woken, and that is counted.
+pub const RUN_FORGOTTEN_SECONDS: u64 = 30;
 /// How often the worker of a run goes at the same step; with this loss the run is quarantined, and not taken up again.
 pub const RUN_RECOVERIES_MAX: u32 = 3;
 /// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
@@ -769,6 +793,8 @@ pub const QUEUED_RUNS_MAX: u32 = 10_000;
 pub const QUEUED_RUNS_DEFAULT: u32 = 100;
 /// Dollars that one run may spend, in whole dollars; more are refused with `range`.
 pub const BUDGET_DOLLARS_MAX: i64 = 1_000;
+/// Characters of the field of a result whose units a price counts; a longer one is refused with `invalid_request`.
+pub const PRICE_FIELD_CHARS_MAX: usize = 200;
 /// Firings of one trigger that its rate may allow, and the time that they are counted in; more are refused with `range`.
 pub const TRIGGER_RATE_MAX: u32 = 10_000;
 pub const TRIGGER_RATE_DEFAULT: u32 = 600;
@@ -805,6 +831,13 @@ pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
 /// Places of a filter's regex with its repetitions written out, which a search may all be at for each byte; more are refused with
 /// `filter_too_complex`.
 pub const FILTER_REGEX_PLACES_MAX: usize = 1_000;
+/// States of a filter's regex whose whole automaton is too large for a table: each byte that it searches may cost so many looks. More are refused
+/// with `filter_too_complex`.
+pub const FILTER_REGEX_STATES_MAX: usize = 1_000;
+/// The work that one test of a filter may be for one event, and all filters of an org together: looking at one byte is 1, or as much as its regex
+/// has states if these do not fit into a table. A trigger whose filter asks for more is disabled, with `filter_too_costly`.
+pub const FILTER_WORK_MAX: u64 = 4_000_000;
+pub const EVENT_WORK_MAX: u64 = 32_000_000;
 /// Bytes of a text that a filter's regex searches; a match that ends later is not found.
 pub const FILTER_REGEX_SEARCHED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
@@ -814,8 +847,9 @@ pub const FILTER_COST_MAX: u32 = 256;
 /// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
 /// `filter_too_complex`.
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
-/// Filters that are tried on the latest events at once; the next waits for its turn.
-pub const FILTERS_TRIED_AT_ONCE: usize = 2;
+/// Characters of a name that are compared to find the nearest known ones, and names that it is compared with; what is beyond takes no part.
+pub const HINT_CHARS_MAX: usize = 64;
+pub const HINT_CANDIDATES_MAX: usize = 200;
 /// Characters of a cron expression; a longer one is refused with `cron_invalid`.
 pub const CRON_CHARS_MAX: usize = 256;
 /// A schedule that fires more often than this gets a warning.

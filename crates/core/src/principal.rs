@@ -147,9 +147,9 @@ pub enum Permission {
     Read,
     /// Create sessions.
     CreateSession,
-    /// Answer pending invocations.
+    /// Answer pending invocations, give grants, and settle what is quarantined.
     Approve,
-    /// Change modes, spaces, policies, packages and channels; release what is quarantined.
+    /// Change modes, spaces, policies, packages, sources and channels; turn kill switches.
     ManagePolicy,
     /// Create and revoke other people's tokens, users, service tokens, keys, secrets and connections.
     ManageIdentity,

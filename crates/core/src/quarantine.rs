@@ -1,4 +1,4 @@
-//! Quarantine: the call has ended, and its dangerous content is kept, sealed, until an admin releases or discards it.
+//! Quarantine: the call has ended, and its dangerous content is kept, sealed, until an approver releases or discards it.
 
 use crate::{ActionId, Digest, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};

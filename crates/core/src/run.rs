@@ -189,6 +189,13 @@ pub struct Run {
     pub ended_at: Option<Timestamp>,
 }
 
+/// What a trigger was given when it fired, and which trigger that was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerPayload {
+    pub trigger: String,
+    pub value: Value,
+}
+
 impl Run {
     /// The same without its texts: inputs, output, and why it failed.
     #[must_use]
@@ -207,6 +214,8 @@ impl Run {
 pub enum StepStatus {
     Succeeded,
     Failed,
+    /// It took longer than it may, or than was left to its run.
+    TimedOut,
     /// Its `when` was false.
     Skipped,
 }

@@ -2,6 +2,7 @@
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::jail::Meter;
+use crate::retry::FailureCause;
 use crate::{Action, ActionId, ConnectionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -267,6 +268,8 @@ pub enum Error {
     Reported {
         source_id: String,
         message: String,
+        /// Whether the same call might be answered otherwise a moment later: `Passing` or `Final`.
+        cause: FailureCause,
         /// Its whole answer. It is to be scanned and redacted like a result.
         content: Box<Value>,
     },
@@ -287,8 +290,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// The only rule for retries. A timeout is not transient: it makes the invocation `in_doubt`.
-    pub const fn is_transient(&self) -> bool {
+    /// What is known of the call, as far as making it again goes: see `FailureCause::permits_another`.
+    pub fn cause(&self) -> FailureCause {
+        match self {
+            Self::Unreachable { .. } | Self::Busy { .. } | Self::NoTurn { .. } => FailureCause::NotDone,
+            Self::TimedOut { .. } | Self::Broken { .. } => FailureCause::Unknown,
+            Self::Reported { cause, .. } => *cause,
+            Self::Refused { code, .. } | Self::Failed { code, .. } => cause_of(code),
+            Self::WorkspaceElsewhere | Self::PreviewUnsupported { .. } => FailureCause::Final,
+        }
+    }
+
+    /// Whether the source never took the call up: it was not reached, not asked, or had no time.
+    pub const fn was_not_taken_up(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Busy { .. } | Self::NoTurn { .. } => true,
             Self::TimedOut { .. }
@@ -299,11 +313,6 @@ impl Error {
             | Self::WorkspaceElsewhere
             | Self::PreviewUnsupported { .. } => false,
         }
-    }
-
-    /// Whether a failure with this code was transient: the source was away or busy, or not asked because its breaker is open.
-    pub fn is_transient_code(code: &str) -> bool {
-        matches!(code, "source_unreachable" | "source_busy" | "breaker_open")
     }
 
     /// How long the source asked to be left alone.
@@ -385,5 +394,22 @@ impl Error {
             Self::WorkspaceElsewhere => "workspace_elsewhere",
             Self::PreviewUnsupported { .. } => "dry_run_unsupported",
         }
+    }
+}
+
+/// Whether a failure with this code was a time-out, of a source or of a package's code.
+pub fn is_time_out(code: &str) -> bool {
+    matches!(code, "source_timed_out" | "package_timed_out")
+}
+
+/// The cause of an error that left no effect, by its code.
+fn cause_of(code: &str) -> FailureCause {
+    match code {
+        // An open breaker let nothing through. What took too long or broke off, and is known to have left nothing, was being prepared or
+        // was looked for afterwards.
+        "breaker_open" | "source_timed_out" | "source_broke" => FailureCause::NotDone,
+        // Code of a package that did not end well. One that reaches a limit of memory or output reaches it again.
+        "package_failed" | "package_killed" | "package_timed_out" | "package_lost" => FailureCause::Passing,
+        _ => FailureCause::Final,
     }
 }

@@ -5,3 +5,4 @@ pub(crate) mod doubt;
 mod edit;
 pub(crate) mod link;
 pub(crate) mod quarantine;
+pub(crate) mod void;

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::walk::ending::is_away;
 use crate::walk::span;
+use crate::walk::weight::Weight;
 use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
@@ -50,8 +51,10 @@ pub struct Batched {
 impl Pipeline {
     /// Performs several actions. Each part ends in a receipt, and so does the batch; or the batch waits for a person.
     pub async fn batch(&self, request: BatchRequest) -> Result<Batched, Error> {
+        let is_heavy = request.parts.iter().any(|part| Weight::of(&part.call.params) == Weight::Heavy);
+        let weight = if is_heavy { Weight::Heavy } else { Weight::Light };
         let pipeline = self.clone();
-        self.walk.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
+        self.walk.survive(weight.run(Box::pin(async move { pipeline.open_batch(request).await }))).await
     }
 
     async fn open_batch(&self, request: BatchRequest) -> Result<Batched, Error> {

@@ -12,6 +12,7 @@ use crate::told::outcome_told_to;
 use crate::walk::admit::Entrance;
 use crate::walk::ending::{Ending, STORE_AWAY_MAX, is_away};
 use crate::walk::join::until_known;
+use crate::walk::weight::Weight;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::invocation::Failure;
@@ -74,13 +75,14 @@ impl Pipeline {
         let request = Request { line: Some(line.clone()), ..request };
         self.watch_line(principal.org.clone(), line.clone());
         let on_line = line.clone();
-        let walked = self.walk.survive(Box::pin(async move {
+        let weight = Weight::of(&request.call.params);
+        let walked = self.walk.survive(weight.run(Box::pin(async move {
             let _walked = on_line.walked().clone().drop_guard();
             let admitted = walk.admit(id, request, Entrance::Fresh).await?;
             let outcome = walk.walk(admitted).await?;
             note_doubt(&on_line, &outcome);
             Ok(outcome)
-        }));
+        })));
         match walked.await {
             Ok(outcome) => Ok(outcome_told_to(&principal, outcome)),
             Err(error) => self.told_by_row(line, &principal, error).await,

@@ -7,7 +7,7 @@ mod listing;
 mod org;
 mod schema;
 
-use countersign_core::action::nearest;
+use countersign_core::nearest::nearest;
 use countersign_core::source::{Error, Listings, Past, Source, SourceRegistry};
 use countersign_core::{Action, ActionId, Clock, Digest, Invocation, OrgId, Timestamp};
 use futures_util::future::join_all;

@@ -4,7 +4,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::limiter::Limited;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::{ActionId, BatchId, InvocationId, SessionId, SpaceId, Status, ledger};
+use countersign_core::{ActionId, BatchId, Invocation, InvocationId, SessionId, SpaceId, Status, ledger};
 
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,12 @@ pub enum Conflict {
 }
 
 impl Conflict {
+    /// The part of its binding because of which a call was ended, if it was for such a reason.
+    pub(crate) fn of_void(ended: &Invocation) -> Option<Self> {
+        let code = ended.failure.as_ref()?.code.as_str();
+        [Self::ArgsMismatch, Self::DefinitionMismatch, Self::PolicyMismatch, Self::TupleMismatch].into_iter().find(|one| one.code() == code)
+    }
+
     pub const fn code(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",

@@ -24,6 +24,7 @@ pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reas
 pub use answers::doubt::Settlement;
 pub use answers::link::{AnswerLink, OpenedLink};
 pub use answers::quarantine::{Released, Word};
+pub use answers::void::is_void_by_rules;
 pub use batch::{BatchRequest, Batched};
 pub use callers::Asked;
 pub use catalogue::{Catalogue, Eyes, SourceListing, UnusableSchema, check_condition, check_schema};

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::ground::{Ports, Settings, Walk};
+use crate::walk::weight::Weight;
 use countersign_core::ledger::Ledger;
 use countersign_core::{BatchId, Invocation, InvocationId, OrgId, SpaceId, Status};
 use durable::Claims;
@@ -45,8 +46,13 @@ impl Pipeline {
 
     /// The inputs of a run as people may see them: without secrets, and without what the space takes out of calls.
     pub async fn redact_inputs(&self, org: &OrgId, space: &SpaceId, inputs: &Value) -> Value {
-        let (inputs, unreadable) = self.walk.take_out_of_answer(org, space, inputs).await;
-        if unreadable.is_empty() { policy::redact(&inputs).value } else { json!({ "_unreadable": true }) }
+        let weight = Weight::of(inputs);
+        let (walk, org, space, inputs) = (self.walk.clone(), org.clone(), space.clone(), inputs.clone());
+        let work = async move {
+            let (inputs, unreadable) = walk.take_out_of_answer(&org, &space, &inputs).await;
+            if unreadable.is_empty() { policy::redact(&inputs).value } else { json!({ "_unreadable": true }) }
+        };
+        weight.run(work).await
     }
 
     /// Counts that somebody referred to an invocation that does not exist in their org.

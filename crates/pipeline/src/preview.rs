@@ -3,4 +3,5 @@
 pub(crate) mod explain;
 pub(crate) mod foresee;
 pub(crate) mod revert;
+mod void;
 pub(crate) mod what_if;

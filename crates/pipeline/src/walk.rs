@@ -57,6 +57,8 @@ mod tally;
 pub(crate) mod conflict;
 pub(crate) mod span;
 mod watch;
+pub(crate) mod voids;
+pub(crate) mod weight;
 
 pub use artifacts::Made;
 pub use conflict::count_conflict;
@@ -68,6 +70,7 @@ pub use truncate::is_truncated;
 use crate::error::{Conflict, Error};
 use crate::request::{Outcome, Request};
 use admit::{Admitted, Entrance, Step, Walked};
+use checks::Looked;
 use countersign_core::action::Preview;
 use countersign_core::source::Output;
 use countersign_core::{Invocation, InvocationId, Status};
@@ -78,17 +81,18 @@ use ground::Walk;
 use replay::Replay;
 use serde_json::json;
 use tracing::{Instrument as _, Span};
+use weight::Weight;
 
 impl Walk {
     /// Performs one action for one principal. The call ends in exactly one receipt, or waits for a person.
     ///
     /// The call goes on if the caller disconnects: an effect is never abandoned half-way because a connection closed.
     pub(crate) async fn invoke(&self, id: InvocationId, request: Request) -> Result<Outcome, Error> {
-        let walk = self.clone();
-        self.survive(Box::pin(async move {
+        let (walk, weight) = (self.clone(), Weight::of(&request.call.params));
+        self.survive(weight.run(Box::pin(async move {
             let admitted = walk.admit(id, request, Entrance::Fresh).await?;
             walk.walk(admitted).await
-        }))
+        })))
         .await
     }
 
@@ -138,7 +142,7 @@ impl Walk {
         let outcome = match self.execute(cleared).await? {
             Executed::Done(done) => {
                 span.record("attempts", done.invocation.attempts);
-                return self.record(self.verify(done).await?).await;
+                return self.record_by_weight(self.verify(done).await?).await;
             }
             Executed::InDoubt(invocation) => Ok(Outcome::of(invocation)),
             Executed::Void(void) => Box::pin(self.record_void(void)).await,
@@ -160,7 +164,8 @@ impl Walk {
         let Some(admitted) = self.admit_held(&approved, params).await? else {
             return self.void(approved, Conflict::TupleMismatch).await;
         };
-        self.until_decided(admitted, |admitted| self.resume_once(&approved, admitted)).await
+        let (walk, weight) = (self.clone(), Weight::of(&admitted.request.call.params));
+        weight.run(Box::pin(async move { walk.until_decided(admitted, |admitted| walk.resume_once(&approved, admitted)).await })).await
     }
 
     async fn resume_once(&self, approved: &Invocation, admitted: Box<Admitted>) -> Result<Walked, Error> {
@@ -186,7 +191,17 @@ impl Walk {
         let answer = answer.map(|output| instead_of_the_effect(output, gated.validated.resolved.admitted.rehearsed.as_deref()));
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
-        self.record(self.verify(Box::new(done)).await?).await
+        self.record_by_weight(self.verify(Box::new(done)).await?).await
+    }
+
+    /// A large answer is scanned and redacted where nobody else waits.
+    async fn record_by_weight(&self, looked: Looked) -> Result<Walked, Error> {
+        let weight = match &looked {
+            Looked::Verified(verified) => verified.done.answer.as_ref().map_or(Weight::Light, |output| Weight::of(&output.value)),
+            Looked::InDoubt(_) => Weight::Light,
+        };
+        let walk = self.clone();
+        weight.run(Box::pin(async move { walk.record(looked).await })).await
     }
 }
 

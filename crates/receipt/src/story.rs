@@ -425,7 +425,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         verification: None,
         repair: None,
         rollback: None,
-        cost: Cost { cpu_ms: Some(3), energy_uj: None },
+        cost: Cost { cpu_ms: Some(3), energy_uj: None, price: None, usd: None },
         timing: Timing {
             queued_ms: 20,
             exec_ms: 980,

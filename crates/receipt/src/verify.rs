@@ -20,6 +20,8 @@ mod standing;
 
 mod people;
 
+mod prices;
+
 mod makers;
 
 mod answers;
@@ -49,6 +51,7 @@ use events::Events;
 use keys::Keys;
 use outcomes::Outcomes;
 use people::People;
+use prices::Prices;
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -80,6 +83,7 @@ struct Verifier {
     outcomes: Outcomes,
     standing: Standing,
     people: People,
+    prices: Prices,
     answers: Answers,
     definitions: Definitions,
     events: Events,
@@ -98,6 +102,7 @@ impl Verifier {
             outcomes: Outcomes::default(),
             standing: Standing::default(),
             people: People::default(),
+            prices: Prices::default(),
             answers: Answers::default(),
             definitions: Definitions::default(),
             events: Events::default(),
@@ -212,6 +217,9 @@ impl Verifier {
         if let RuleChange::RetentionSet { retention } = &body.change {
             self.events.keep_for(*retention);
         }
+        if let RuleChange::PriceSet { action, price } = &body.change {
+            self.prices.set(body.version, action.clone(), price.clone());
+        }
         self.standing.change(body.by.as_ref(), body.change)
     }
 
@@ -234,6 +242,7 @@ impl Verifier {
         self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
         self.standing.settle(receipt)?;
+        self.prices.fits(receipt)?;
         self.answers.end(receipt)?;
         self.definitions.need(header.seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(header, receipt);

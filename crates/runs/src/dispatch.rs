@@ -7,14 +7,16 @@ use crate::gather::gather_of;
 use crate::program::Program;
 use automation::Mistake;
 use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger as TriggerDefinition};
+use automation::filter::naive;
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
-use countersign_core::run::{Phase, Run, StepRecord};
-use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId};
+use countersign_core::run::{Phase, Run, StepRecord, TriggerPayload};
+use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A request to fire a webhook.
 #[derive(Clone, Debug)]
@@ -36,6 +38,16 @@ pub struct Asked {
     pub key: Option<(String, Digest)>,
 }
 
+/// What a run is run again with.
+#[derive(Clone, Debug)]
+pub enum Again {
+    /// The inputs that it had.
+    Same,
+    Inputs(Value),
+    /// What its trigger was given, mapped anew.
+    Payload,
+}
+
 /// What led to an occurrence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lineage {
@@ -48,6 +60,8 @@ struct Occurrence<'a> {
     saved: &'a Automation,
     program: &'a Program,
     trigger: Option<&'a Trigger>,
+    /// The trigger whose mapping makes inputs of the payload. Absent: the payload is the inputs.
+    mapped_by: Option<&'a str>,
     kind: TriggerType,
     payload: Value,
     occasion: Occasion,
@@ -66,6 +80,7 @@ impl Engine {
             saved: &saved,
             program: &program,
             trigger: Some(&hook.trigger),
+            mapped_by: Some(&hook.trigger.id),
             kind: TriggerType::Webhook,
             payload: hook.payload,
             occasion: hook.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
@@ -84,7 +99,8 @@ impl Engine {
             return self.refuse(refusal, why).await;
         }
         let fired = match self.prepare(&occurrence).await? {
-            Ok(new) => self.hand_over(new).await?,
+            Ok(new) if accepts(&program, &hook.trigger.id, &occurrence.payload, &new).await => self.hand_over(new).await?,
+            Ok(_) => self.hand_over(self.refusal(&occurrence, FiringReason::Filtered, None)).await?,
             Err(mistakes) => {
                 let refusal = self.refusal(&occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes)));
                 return self.refuse(refusal, Error::InputsInvalid { mistakes }).await;
@@ -106,6 +122,7 @@ impl Engine {
             saved: &saved,
             program: &program,
             trigger: None,
+            mapped_by: None,
             kind: TriggerType::Manual,
             payload: asked.inputs,
             occasion: asked.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
@@ -121,14 +138,7 @@ impl Engine {
 
     /// Runs a run once more on the version that is saved now: all of it, or from one of its steps on, if its definition is still the saved
     /// one. What came before that step is taken from it, so the inputs must be those that it came from.
-    pub async fn rerun(
-        &self,
-        run: &Run,
-        steps: &[StepRecord],
-        from_step: Option<&str>,
-        inputs: Option<Value>,
-        by: Asker,
-    ) -> Result<Fired, Error> {
+    pub async fn rerun(&self, run: &Run, steps: &[StepRecord], from_step: Option<&str>, with: Again, by: Asker) -> Result<Fired, Error> {
         let saved = self.live(&run.org, &run.automation).await?;
         let program = self.program(&run.org, saved.definition).await?;
         let copied = match from_step {
@@ -140,13 +150,26 @@ impl Engine {
             Some(step) => self.copied(run, steps, &program, step).await?,
             None => Vec::new(),
         };
-        let is_given = inputs.is_some();
+        let is_same = matches!(with, Again::Same);
+        let (payload, mapped_by) = match with {
+            Again::Same => (run.inputs.clone().ok_or_else(|| Error::InputsInvalid { mistakes: vec![gone()] })?, None),
+            Again::Inputs(inputs) => (inputs, None),
+            Again::Payload => {
+                let kept = self.ledger().find_trigger_payload(&run.org, &run.id).await?;
+                let kept = kept.ok_or(Error::PayloadUnusable { why: "it has none, or it is not kept any longer" })?;
+                if program.definition.trigger(&kept.trigger).is_none() {
+                    return Err(Error::PayloadUnusable { why: "the automation no longer has the trigger that was given it" });
+                }
+                (kept.value, Some(kept.trigger))
+            }
+        };
         let occurrence = Occurrence {
             saved: &saved,
             program: &program,
             trigger: None,
+            mapped_by: mapped_by.as_deref(),
             kind: run.trigger_type,
-            payload: inputs.or_else(|| run.inputs.clone()).ok_or_else(|| Error::InputsInvalid { mistakes: vec![gone()] })?,
+            payload,
             occasion: Occasion::Request,
             reason: FiringReason::Rerun,
             lineage: Lineage { chain: run.chain.iter().take(run.chain.len().saturating_sub(1)).cloned().collect(), root: None },
@@ -156,7 +179,7 @@ impl Engine {
             Ok(mut new) => {
                 if let Some(start) = &mut new.start {
                     // Compared once they are whole, so that a default may be left out.
-                    let is_mixed = is_given && !copied.is_empty() && run.inputs.as_ref() != Some(&start.inputs);
+                    let is_mixed = !is_same && !copied.is_empty() && run.inputs.as_ref() != Some(&start.inputs);
                     if let Some(step) = from_step.filter(|_| is_mixed) {
                         let why = "what came before it came from the run's own inputs, so with others only all of it can be run again";
                         return Err(Error::RerunImpossible { step: step.to_owned(), why: why.to_owned() });
@@ -214,6 +237,7 @@ impl Engine {
             saved,
             program,
             trigger: Some(trigger),
+            mapped_by: Some(&trigger.id),
             kind: TriggerType::Schedule,
             payload,
             occasion: Occasion::Tick(tick),
@@ -244,6 +268,7 @@ impl Engine {
                 saved,
                 program,
                 trigger: Some(trigger),
+                mapped_by: Some(&trigger.id),
                 kind: TriggerType::Event,
                 payload,
                 occasion,
@@ -270,6 +295,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Disables an event trigger whose filter cannot be judged, and says so in a row that belongs to no event.
+    pub(crate) async fn suspend(&self, saved: &Automation, program: &Program, trigger: &Trigger, why: String) -> Result<(), Error> {
+        let occurrence = Occurrence {
+            saved,
+            program,
+            trigger: Some(trigger),
+            kind: TriggerType::Event,
+            payload: Value::Null,
+            occasion: Occasion::Request,
+            reason: FiringReason::FilterTooCostly,
+            lineage: Lineage::default(),
+            asked_by: None,
+        };
+        self.hand_over(self.refusal(&occurrence, FiringReason::FilterTooCostly, Some(why))).await?;
+        Ok(())
+    }
+
     pub(crate) async fn event_firing(
         &self,
         saved: &Automation,
@@ -283,6 +325,7 @@ impl Engine {
             saved,
             program,
             trigger: Some(trigger),
+            mapped_by: Some(&trigger.id),
             kind: TriggerType::Event,
             payload,
             occasion: Occasion::Event(event.id.clone()),
@@ -318,11 +361,14 @@ impl Engine {
                 return Ok(Ok(self.refusal(occurrence, FiringReason::ActionUnavailable, Some(why))));
             }
         }
-        let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
+        let defined = occurrence.mapped_by.and_then(|trigger| program.definition.trigger(trigger));
         let creator = format!("user:{}", saved.creator);
         let space_default = self.ledger().find_space(&saved.org, &saved.space).await?.map(|space| space.defaults).unwrap_or_default();
         let defaults = Defaults {
-            last_fired_at: trigger.map_or(saved.created_at, |trigger| trigger.last_fired_at.unwrap_or(trigger.enabled_at)),
+            last_fired_at: match trigger {
+                Some(trigger) => trigger.last_fired_at.unwrap_or(trigger.enabled_at),
+                None => self.last_fired_at(saved).await?,
+            },
             creator: &creator,
             space_default: &space_default,
         };
@@ -345,6 +391,7 @@ impl Engine {
             trigger_type: occurrence.kind,
             inputs,
             shown_inputs,
+            payload: occurrence.mapped_by.map(|trigger| TriggerPayload { trigger: trigger.to_owned(), value: occurrence.payload.clone() }),
             queue: self.queue_of(saved, program).await?,
             concurrency: match execution.concurrency {
                 Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
@@ -364,6 +411,11 @@ impl Engine {
             asked_by: occurrence.asked_by.clone(),
         };
         Ok(Ok(NewFiring { start: Some(Box::new(start)), ..self.refusal(occurrence, occurrence.reason, None) }))
+    }
+
+    /// What `$last_fired_at` stands for where no trigger fires.
+    pub async fn last_fired_at(&self, saved: &Automation) -> Result<Timestamp, Error> {
+        Ok(self.ledger().last_fired_at(&saved.org, &saved.id).await?.unwrap_or(saved.created_at))
     }
 
     /// A firing that starts nothing, for this reason.
@@ -442,6 +494,13 @@ fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
     }
 }
 
+/// Whether the filter of the webhook accepts what was sent. To search a large body may take long, so no thread that serves does it.
+async fn accepts(program: &Arc<Program>, webhook: &str, body: &Value, new: &NewFiring) -> bool {
+    let (Some(filter), Some(start)) = (program.filter(webhook).cloned(), &new.start) else { return true };
+    let seen = json!({ "event": body, "inputs": start.inputs });
+    tokio::task::spawn_blocking(move || naive::matches(&filter, &seen)).await.unwrap_or(false)
+}
+
 /// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.
 /// What tells of the whole org may repeat what a source or a consumer has said.
 fn is_from_outside(kind: TriggerType, payload: &Value, lineage: &Lineage) -> bool {
@@ -501,7 +560,6 @@ fn in_words(mistakes: &[Mistake]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::Timestamp;
 
     #[test]
     fn what_a_stranger_or_an_earlier_run_may_have_written_is_from_outside() {

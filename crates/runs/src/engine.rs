@@ -6,7 +6,6 @@ use crate::program::Program;
 use crate::queues::Queues;
 use automation::template::Renderer;
 use countersign_core::ports::{Artifacts, Automations, Claims, EventBus, EventFeed, Principals, Rules, Runs};
-use countersign_core::price::Prices;
 use countersign_core::{Clock, Digest, OrgId, Random, Timestamp, random_bytes};
 use parking_lot::Mutex;
 use pipeline::Pipeline;
@@ -29,8 +28,6 @@ pub struct Ports {
     pub renderer: Renderer,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
-    /// What calls cost; absent where none costs anything.
-    pub prices: Option<Arc<dyn Prices>>,
 }
 
 /// A pool of workers for runs that take about the same time.

@@ -26,6 +26,8 @@ pub enum Error {
     RerunInDoubt { step: String },
     #[error("the run has no step `{step}` that could be run again")]
     RerunImpossible { step: String, why: String },
+    #[error("the run cannot be run again with the payload of its trigger: {why}")]
+    PayloadUnusable { why: &'static str },
     /// What was saved cannot be read any more. It is a defect of ours, or the database was changed by somebody else.
     #[error("the definition `{digest}` cannot be run: {message}")]
     Unreadable { digest: Digest, message: String },

@@ -29,7 +29,7 @@ mod walk;
 mod worker;
 
 pub use builtin::{BUILTIN, Builtin};
-pub use dispatch::{Asked, Hook};
+pub use dispatch::{Again, Asked, Hook};
 pub use dry_run::{Known, Rendered};
 pub use engine::{Engine, Ports, Queue, Settings};
 pub use error::Error;

@@ -1,6 +1,6 @@
-//! Listens to an org's events, in order: fires the event triggers whose filters match, and wakes runs whose call has ended. An event is
-//! handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and loses
-//! nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
+//! Listens to an org's events, in order: fires the event triggers whose filters match, and tells the workers of runs whose call has ended. An
+//! event is handled before the cursor passes it, and firing for the same event twice starts nothing: a crash in between repeats nothing and
+//! loses nothing. Of the servers on one database, one handles the events of an org; the others take over if it goes.
 //!
 //! Events are read without claims, because that costs nothing for those that concern no automation. Where one cannot be handled, they are
 //! claimed instead: it comes again later, becomes a dead letter in the end, and the others do not wait for it.
@@ -11,14 +11,17 @@ use crate::engine::Engine;
 use crate::error::Error;
 use automation::definition::Kind;
 use automation::filter::Filter;
-use automation::matcher::{self, Matcher};
-use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX, GROUP_HELD_SECONDS};
+use automation::matcher::{self, Matched, Matcher};
+use countersign_core::json::outweighs;
+use countersign_core::limits::{DUE_RUNS_MAX, EVENTS_PER_CLAIM_MAX, GROUP_HELD_SECONDS, LIGHT_BYTES_MAX};
 use countersign_core::ports::automations::EventTrigger;
 use countersign_core::ports::bus::{Claimed, GroupName, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::Event;
-use countersign_core::{AutomationId, InvocationId, OrgId, RunId, Status, Timestamp};
+use countersign_core::{AutomationId, InvocationId, OrgId, RunId, SpaceId, Status, Timestamp};
+use durable::heavy;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -36,6 +39,9 @@ const PASSED_MAX: i64 = 5_000;
 /// How often the cursor is saved while nothing more happens, so that the group does not look further behind than it is.
 const SAVED_EVERY: Duration = Duration::from_secs(10);
 
+/// How often a server that left events to another one looks whether that one is still there.
+const HOLDER_ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// How often new orgs are looked for.
 const ORGS_EVERY: Duration = Duration::from_secs(2);
 
@@ -49,7 +55,7 @@ type Key = (AutomationId, String);
 
 /// The event triggers of an org, ready to be matched.
 pub(crate) struct Triggers {
-    matcher: Matcher<Key>,
+    matcher: Arc<Matcher<Key>>,
     /// What it was made from.
     listed: Vec<EventTrigger>,
     /// The version of the org's rules as of which that is known. Whatever a person does to an automation gives them a new one.
@@ -105,7 +111,7 @@ impl Engine {
     async fn listen_on(&self, org: &OrgId, stop: &CancellationToken) -> Result<(), Error> {
         let Some(group) = GroupName::parse(GROUP) else { return Ok(()) };
         let mut hold = Hold { group: group.clone(), asked_at: self.now() };
-        let mut triggers = Triggers { matcher: Matcher::of([]), listed: Vec::new(), of: None };
+        let mut triggers = Triggers { matcher: Arc::new(Matcher::of([])), listed: Vec::new(), of: None };
         let mut heeded = 0;
         while !stop.is_cancelled() {
             let found = match self.ledger().subscribe(org, NewGroup::ours(group.clone(), Start::Now)).await? {
@@ -152,8 +158,8 @@ impl Engine {
             return Ok(());
         }
         self.follow_changes(org, triggers).await?;
-        if let Err(error) = self.wake_waiting(org, claimed.iter().map(|claimed| &claimed.event)).await {
-            tracing::warn!(%org, %error, "runs that wait for their calls were not woken; they are looked for later");
+        if let Err(error) = self.tell_of_ended_calls(org, claimed.iter().map(|claimed| &claimed.event)).await {
+            tracing::debug!(%org, %error, "workers were not told of runs that go on; they look by themselves");
         }
         let mut done = Vec::new();
         for Claimed { event, claim, delivery, .. } in claimed {
@@ -197,11 +203,14 @@ impl Engine {
             // One server handles them: another one later could start what the first had to drop.
             if self.ledger().is_shared() && (!is_idle || has_left_some) {
                 if !self.holds(org, hold).await? {
-                    // There may be runs to work on all the same.
-                    self.0.due.tell_all();
-                    has_left_some |= !is_idle;
+                    if !is_idle {
+                        // There may be runs to work on all the same.
+                        self.0.due.tell_all();
+                        has_left_some = true;
+                    }
                     after = events.last().map_or(after, |event| event.seq);
-                    self.wait_for_more(org, after, has_all, stop).await;
+                    // Whoever has them may go at any time, and no event tells of that.
+                    let _elapsed = tokio::time::timeout(HOLDER_ASKED_EVERY, self.wait_for_more(org, after, has_all, stop)).await;
                     continue;
                 }
                 if has_left_some {
@@ -222,7 +231,8 @@ impl Engine {
                 }
                 (saved, saved_at) = (after, Instant::now());
             }
-            let mut has_fired = self.wake_waiting(org, events.iter()).await?;
+            self.tell_of_ended_calls(org, events.iter()).await?;
+            let mut has_fired = false;
             for event in &events {
                 if !self.holds_on(org, hold).await? {
                     return Ok(());
@@ -287,16 +297,22 @@ impl Engine {
         }
         let listed = self.ledger().list_event_triggers(org).await?;
         if listed != triggers.listed {
-            triggers.matcher = self.index(org, &listed).await?;
+            let (matcher, refused) = self.index(org, &listed).await?;
+            triggers.matcher = Arc::new(matcher);
             triggers.listed = listed;
+            for key in &refused {
+                self.suspend_filter(org, key, "its filter is refused now: read it with `countersign automation validate`".to_owned())
+                    .await?;
+            }
         }
         triggers.of = Some(version);
         self.automations_changed();
         Ok(())
     }
 
-    async fn index(&self, org: &OrgId, listed: &[EventTrigger]) -> Result<Matcher<Key>, Error> {
-        let mut filters = Vec::with_capacity(listed.len());
+    /// The index, and the triggers whose filters are refused: an older server may have saved them.
+    async fn index(&self, org: &OrgId, listed: &[EventTrigger]) -> Result<(Matcher<Key>, Vec<Key>), Error> {
+        let mut written = Vec::with_capacity(listed.len());
         for EventTrigger { automation, space, trigger, definition } in listed {
             let program = match self.program(org, *definition).await {
                 Ok(program) => program,
@@ -307,12 +323,43 @@ impl Engine {
                 }
             };
             let Some(Kind::Event(event)) = program.definition.trigger(trigger).map(|trigger| &trigger.kind) else { continue };
-            let Ok(filter) = event.filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) else { continue };
-            filters.push(((automation.clone(), trigger.clone()), space, event.event_type.clone(), filter));
+            written.push(((automation.clone(), trigger.clone()), space.clone(), event.event_type.clone(), event.filters.clone()));
         }
-        Ok(Matcher::of(
-            filters.iter().map(|(key, space, event_type, filter)| (key.clone(), Some(space.as_str()), event_type.as_str(), filter)),
-        ))
+        // Each regex is compiled.
+        let made = heavy::compute(move || {
+            let (mut filters, mut refused) = (Vec::with_capacity(written.len()), Vec::new());
+            for (key, space, event_type, filter) in written {
+                match filter.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse) {
+                    Ok(filter) => filters.push((key, space, event_type, filter)),
+                    Err(_) => refused.push(key),
+                }
+            }
+            let of = filters.iter().map(|(key, space, event_type, filter)| {
+                let (space, event_type): (&SpaceId, &String) = (space, event_type);
+                (Key::clone(key), Some(space.as_str()), event_type.as_str(), filter)
+            });
+            (Matcher::of(of), refused)
+        });
+        Ok(made.await)
+    }
+
+    async fn suspend_filter(&self, org: &OrgId, (automation, trigger): &Key, why: String) -> Result<(), Error> {
+        let saved = self.ledger().find_automation(org, automation).await?;
+        let trigger = self.ledger().find_trigger(org, automation, trigger).await?;
+        let (Some(saved), Some(trigger)) = (saved, trigger) else { return Ok(()) };
+        let program = self.program(org, saved.definition).await?;
+        self.suspend(&saved, &program, &trigger, why).await
+    }
+
+    /// Which triggers the event concerns. A large event, and one whose texts have to be searched, is judged where nobody else waits.
+    async fn matched(&self, triggers: &Triggers, event: &Event, value: &Arc<Value>) -> Matched<Key> {
+        let Some(heard) = heard(event, value) else { return Matched { keys: Vec::new(), exceeding: Vec::new() } };
+        if !triggers.matcher.searches() && !outweighs(value, LIGHT_BYTES_MAX) {
+            return triggers.matcher.matching(&heard);
+        }
+        let (matcher, value) = (Arc::clone(&triggers.matcher), Arc::clone(value));
+        let (space, event_type) = (heard.space.map(str::to_owned), event.name.clone());
+        heavy::compute(move || matcher.matching(&matcher::Event { space: space.as_deref(), event_type: &event_type, value: &value })).await
     }
 
     /// Returns whether something was fired.
@@ -330,45 +377,53 @@ impl Engine {
             self.replay_anew(org, hold, triggers, from, event).await?;
             has_fired = true;
         }
-        has_fired |= self.fire_matching(org, triggers, event, told(event)).await?;
+        let value = if event.body.len() > LIGHT_BYTES_MAX {
+            let event = event.clone();
+            heavy::compute(move || told(&event)).await
+        } else {
+            told(event)
+        };
+        has_fired |= self.fire_matching(org, triggers, event, value).await?;
         Ok(has_fired)
     }
 
     /// Returns whether something was fired.
     pub(crate) async fn fire_matching(&self, org: &OrgId, triggers: &Triggers, event: &Event, value: Value) -> Result<bool, Error> {
         let mut has_fired = false;
-        let Some(heard) = heard(event, &value) else { return Ok(false) };
-        for (automation, trigger) in triggers.matcher.matching(&heard) {
+        let value = Arc::new(value);
+        let Matched { keys, exceeding } = self.matched(triggers, event, &value).await;
+        for key in &exceeding {
+            let why = format!("its filter would take too much work for an event of type `{}`", event.name);
+            self.suspend_filter(org, key, why).await?;
+            has_fired = true;
+        }
+        let is_of_org = value.get("space_id").is_none();
+        for (automation, trigger) in keys {
             let saved = self.ledger().find_automation(org, &automation).await?;
             let trigger = self.ledger().find_trigger(org, &automation, &trigger).await?;
             let (Some(saved), Some(trigger)) = (saved, trigger) else { continue };
-            if heard.space.is_none() && !self.ledger().is_heard_in(org, &saved.space, event).await? {
+            if is_of_org && !self.ledger().is_heard_in(org, &saved.space, event).await? {
                 continue;
             }
             let program = self.program(org, saved.definition).await?;
             let lineage = self.lineage_of(org, event, &value).await?;
-            self.fire_event(&saved, &program, &trigger, event, value.clone(), lineage).await?;
+            self.fire_event(&saved, &program, &trigger, event, Value::clone(&value), lineage).await?;
             has_fired = true;
         }
         Ok(has_fired)
     }
 
-    /// Has the runs go on that wait for the calls which these events tell of. Returns whether there were any. One that begins to wait after
-    /// this sees for itself that its call has ended.
-    async fn wake_waiting(&self, org: &OrgId, events: impl Iterator<Item = &Event>) -> Result<bool, Error> {
-        // In doubt is no end, but a run that waits for an answer to its call has to know of it.
+    /// Tells the workers if a run waits for a call that these events tell the end of: the write that ended the call has made the run due.
+    async fn tell_of_ended_calls(&self, org: &OrgId, events: impl Iterator<Item = &Event>) -> Result<(), Error> {
+        // In doubt is no end, but a run that waits for an answer to its call goes on to a person who can tell.
         let is_news = |status: &Status| status.is_final() || *status == Status::InDoubt;
         let news: Vec<_> = Status::ALL.into_iter().filter(is_news).map(Status::event_name).collect();
         let told = events.filter(|event| news.contains(&event.name.as_str()));
         let calls: Vec<_> = told.filter_map(|event| InvocationId::parse(&event.key).ok()).collect();
-        if calls.is_empty() {
-            return Ok(false);
-        }
-        let is_woken = self.ledger().wake_runs(org, &calls).await?;
-        if is_woken {
+        if !calls.is_empty() && self.ledger().is_waited_for(org, &calls).await? {
             self.0.due.tell_all();
         }
-        Ok(is_woken)
+        Ok(())
     }
 
     /// The automations that led to the event: as its row says, or those of the run whose call it is about. SECURITY: of an event that somebody
@@ -408,6 +463,7 @@ fn problem(error: &Error) -> String {
         | Error::RateLimited { .. }
         | Error::RerunInDoubt { .. }
         | Error::RerunImpossible { .. }
+        | Error::PayloadUnusable { .. }
         | Error::Unreadable { .. } => error.to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::params::Params;
 use automation::definition::{Definition, Kind, Step};
+use automation::filter::Filter;
 use automation::schedule::Schedule;
 use automation::template::{self, Names, Template};
 use countersign_core::run::Phase;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 pub struct Program {
     pub definition: Definition,
     schedules: BTreeMap<String, Schedule>,
+    /// Those of webhooks. Those of events are in an index.
+    filters: BTreeMap<String, Filter>,
     plan: Vec<StepProgram>,
     on_failure: Vec<StepProgram>,
 }
@@ -25,15 +28,29 @@ pub(crate) struct StepProgram {
     pub(crate) params: Params,
 }
 
+impl StepProgram {
+    /// The longest that one call of it may take, if its definition says so.
+    pub(crate) fn limit_ms(&self) -> Option<u64> {
+        self.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000))
+    }
+}
+
 impl Program {
     /// Reads a normalised definition. What was saved was checked, so an error means that we cannot read what we could read once.
     pub fn of(value: &Value) -> Result<Self, String> {
         let definition: Definition = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
-        let mut schedules = BTreeMap::new();
+        let (mut schedules, mut filters) = (BTreeMap::new(), BTreeMap::new());
         for trigger in &definition.triggers {
-            if let Kind::Schedule(schedule) = &trigger.kind {
-                let read = Schedule::parse(&schedule.config()).map_err(|mistakes| told(&mistakes))?;
-                schedules.insert(trigger.trigger_id.clone(), read);
+            match &trigger.kind {
+                Kind::Schedule(schedule) => {
+                    let read = Schedule::parse(&schedule.config()).map_err(|mistakes| told(&mistakes))?;
+                    schedules.insert(trigger.trigger_id.clone(), read);
+                }
+                Kind::Webhook(webhook) => {
+                    let read = webhook.filters.as_ref().map(Filter::parse).transpose().map_err(|mistakes| told(&mistakes))?;
+                    filters.extend(read.map(|filter| (trigger.trigger_id.clone(), filter)));
+                }
+                Kind::Event(_) => {}
             }
         }
         // What a template may read was checked when the definition was saved.
@@ -41,11 +58,16 @@ impl Program {
         let plan = steps(&definition.plan, &mut names)?;
         names.in_on_failure = true;
         let on_failure = steps(&definition.execution.on_failure, &mut names)?;
-        Ok(Self { definition, schedules, plan, on_failure })
+        Ok(Self { definition, schedules, filters, plan, on_failure })
     }
 
     pub fn schedule(&self, trigger: &str) -> Option<&Schedule> {
         self.schedules.get(trigger)
+    }
+
+    /// The filter of this webhook, if it has one.
+    pub(crate) fn filter(&self, webhook: &str) -> Option<&Filter> {
+        self.filters.get(webhook)
     }
 
     pub(crate) fn steps(&self, phase: Phase) -> &[StepProgram] {

@@ -1,4 +1,4 @@
-//! What a run spends: a paid call is reserved before it is made, and settled with its outcome.
+//! What a run spends: a call of an action that has a price is reserved before it is made, and settled with its outcome.
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -6,28 +6,31 @@ use crate::program::{Program, StepProgram};
 use crate::walk::Walk;
 use countersign_core::ports::runs::{ReserveBudget, Reserved};
 use countersign_core::run::Phase;
-use countersign_core::{Amount, Invocation, OrgId, RunId};
-use serde_json::Value;
+use countersign_core::{ActionId, Amount, Invocation, OrgId, RunId};
 
 impl Engine {
     /// What a run will likely cost, if that is more than it may: it would only begin what it cannot end. A step without a history costs what it
     /// can cost at most, and one that may be skipped counts nothing.
     pub(crate) async fn too_dear(&self, org: &OrgId, program: &Program) -> Result<Option<Amount>, Error> {
-        let Some(prices) = &self.0.ports.prices else { return Ok(None) };
-        let mut estimate = 0_i64;
+        let mut estimate = Vec::new();
         for step in program.steps(Phase::Plan).iter().filter(|step| step.when.is_none()) {
-            let written = Value::Object(step.definition.config.clone());
-            let Some(most) = prices.worst_case(&step.definition.action, &written) else { continue };
+            let Some(most) = self.at_most(org, step).await? else { continue };
             let mean = self.ledger().mean_cost(org, &step.definition.action).await?;
-            estimate = estimate.saturating_add(mean.unwrap_or(most).as_millionths());
+            estimate.push(mean.unwrap_or(most));
         }
-        let estimate = Amount::from_millionths(estimate).unwrap_or(Amount::MAX);
+        let estimate = estimate.into_iter().sum::<Amount>();
         Ok(Some(estimate).filter(|estimate| *estimate > program.definition.execution.budget_cap_usd))
     }
 
-    /// Says what a call did cost, if that is known.
+    /// What the call of a step can cost at most; `None` if its action has no price.
+    async fn at_most(&self, org: &OrgId, step: &StepProgram) -> Result<Option<Amount>, Error> {
+        let Ok(action) = ActionId::parse(&step.definition.action) else { return Ok(None) };
+        Ok(self.ledger().find_price(org, &action).await?.map(|found| found.price.at_most()))
+    }
+
+    /// Says what a call did cost, if it was charged.
     pub(crate) async fn settle_call(&self, org: &OrgId, run: &RunId, entry: &str, ended: &Invocation) -> Result<(), Error> {
-        if let Some(spent) = self.0.ports.prices.as_ref().and_then(|prices| prices.cost(ended)) {
+        if let Some(spent) = ended.charge.as_ref().and_then(|charge| charge.usd) {
             self.ledger().settle_budget(org, run, entry, spent).await?;
         }
         Ok(())
@@ -36,9 +39,8 @@ impl Engine {
 
 impl Walk {
     /// Whether the call may be paid that follows so many attempts. It is reserved from then on.
-    pub(crate) async fn reserve(&self, step: &StepProgram, attempts: u32, params: &Value) -> Result<Reserved, Error> {
-        let prices = self.engine.0.ports.prices.as_ref();
-        let Some(most) = prices.and_then(|prices| prices.worst_case(&step.definition.action, params)) else {
+    pub(crate) async fn reserve(&self, step: &StepProgram, attempts: u32) -> Result<Reserved, Error> {
+        let Some(most) = self.engine.at_most(&self.run.org, step).await? else {
             return Ok(Reserved::Done);
         };
         let cap = self.program.definition.execution.budget_cap_usd;
@@ -47,17 +49,14 @@ impl Walk {
         Ok(self.engine.ledger().reserve_budget(reserve).await?)
     }
 
-    /// Says what the call did cost, if that is known.
+    /// Says what the call did cost, if it was charged.
     pub(crate) async fn settle(&self, step: &StepProgram, attempts: u32, ended: &Invocation) -> Result<(), Error> {
         self.engine.settle_call(&self.run.org, &self.run.id, &self.entry_of(step, attempts).await, ended).await
     }
 
     /// Names what is reserved for the call that follows so many attempts. Each is paid by itself.
     pub(crate) async fn entry_of(&self, step: &StepProgram, attempts: u32) -> String {
-        let (ports, entry) = (&self.engine.0.ports, format!("{}:{attempts}", self.key(step)));
-        if ports.prices.is_none() {
-            return entry;
-        }
+        let entry = format!("{}:{attempts}", self.key(step));
         // After a crash a call with an intent is found again by its key. A read is made again, and paid again: what the worker that is gone
         // had reserved for it counts as spent.
         let is_read = self.engine.is_read(&self.run.org, step).await;

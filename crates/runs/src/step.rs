@@ -25,9 +25,6 @@ use std::time::Duration;
 /// The code of a step whose next attempt would come after its run has to have ended.
 const TOO_LATE: &str = "retry_after_exceeds_deadline";
 
-/// The code of a call whose source did not answer in time.
-const SOURCE_TIMED_OUT: &str = "source_timed_out";
-
 /// How soon a step is looked at again that cannot go on because something is away.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -44,6 +41,14 @@ pub(crate) struct Waits {
     pub(crate) until: Option<Timestamp>,
     /// Attempts of the step that have failed.
     pub(crate) attempts: u32,
+}
+
+/// The limit that a call ran into which had less time than its action may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    OfStep,
+    /// What was left to the run.
+    OfRun,
 }
 
 /// How a step ended, before it is recorded.
@@ -80,8 +85,6 @@ impl Walk {
             },
         };
         let end = match taken {
-            // A source gives up a little before its time is over, and that time was what the run had left.
-            Ok(end) if self.time_left_ms() <= SOURCE_EARLY_MS => end.cut_off(),
             Ok(end) => end,
             Err(waits) => return Ok(waits),
         };
@@ -164,7 +167,7 @@ impl Walk {
         }
         let execution = &self.program.definition.execution;
         let left_ms = self.time_left_ms();
-        match self.reserve(step, self.run.attempts, &params).await? {
+        match self.reserve(step, self.run.attempts).await? {
             Reserved::Done => {}
             Reserved::TooMuch => {
                 let message = format!("with this call the run could cost more than ${}", execution.budget_cap_usd);
@@ -177,8 +180,7 @@ impl Walk {
         call.reason = Some(format!("step `{}` of the automation `{}`", step.definition.step_id, self.program.definition.name));
         // What the pipeline tries again itself, such as a call that a person approved, are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
-        let asked_ms = step.definition.timeout_seconds.map(|seconds| seconds.saturating_mul(1_000));
-        call.bounds.timeout_ms = Some(asked_ms.unwrap_or(u64::MAX).min(left_ms)).filter(|limit| *limit < u64::MAX);
+        call.bounds.timeout_ms = Some(step.limit_ms().unwrap_or(u64::MAX).min(left_ms)).filter(|limit| *limit < u64::MAX);
         let request = Request {
             principal: self.principal.clone(),
             session: self.run.session.clone(),
@@ -252,19 +254,25 @@ impl Walk {
             match outcome {
                 Outcome::Ended { invocation, result } => {
                     self.settle(step, attempts, &invocation).await?;
-                    if let Some(again) = self.after_transient(step, attempts, &invocation) {
+                    if pipeline::is_void_by_rules(&invocation) {
+                        // The rules changed while a person was asked. Those in force now decide.
+                        return Ok(Err(Stepped::Waits(self.again(WaitingFor::Retry, Duration::ZERO))));
+                    }
+                    let limit = self.limit_reached(step, &invocation).await;
+                    if let Some(again) = self.after_failure(step, attempts, &invocation).filter(|_| limit != Some(Limit::OfRun)) {
                         return Ok(again);
                     }
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id);
                     // A result that was handed over is whole; one that was read may not be.
                     let result = if result.as_ref().is_some_and(pipeline::is_truncated) { whole.await?.or(result) } else { result };
-                    return Ok(Ok(ended(&invocation, result)));
+                    return Ok(Ok(ended(&invocation, result, limit)));
                 }
                 Outcome::Replayed(invocation) => {
                     self.settle(step, attempts, &invocation).await?;
                     let whole = self.engine.ledger().find_whole_result(&self.run.org, &invocation.id).await?;
                     let result = whole.or_else(|| invocation.result.clone());
-                    return Ok(Ok(ended(&invocation, result)));
+                    let limit = self.limit_reached(step, &invocation).await;
+                    return Ok(Ok(ended(&invocation, result, limit)));
                 }
                 Outcome::Pending(invocation) => return Ok(Err(waits(WaitingFor::Approval, &invocation, attempts))),
                 Outcome::InDoubt(invocation) => match step.definition.on_interrupted {
@@ -277,7 +285,7 @@ impl Walk {
                     OnInterrupted::Retry => {
                         let again = self.again(WaitingFor::Reconcile, SOON);
                         let soon = Waits { invocation: Some(invocation.id.clone()), attempts, ..again };
-                        match self.reserve(step, attempts + 1, &self.params_of(step, &invocation).await).await? {
+                        match self.reserve(step, attempts + 1).await? {
                             Reserved::Done => {}
                             // A person can say what became of it, which costs nothing.
                             Reserved::TooMuch => return Ok(Err(waits(WaitingFor::Person, &invocation, attempts))),
@@ -302,15 +310,22 @@ impl Walk {
         }
     }
 
-    /// The params of the call. Its row may have less of them.
-    async fn params_of(&self, step: &StepProgram, invocation: &Invocation) -> Value {
-        self.prepare(step).await.ok().flatten().unwrap_or_else(|| invocation.call.params.clone())
+    /// The limit that a call ran into, if it was cut off before its action's own time was over.
+    async fn limit_reached(&self, step: &StepProgram, invocation: &Invocation) -> Option<Limit> {
+        invocation.failure.as_ref().filter(|failure| source::is_time_out(&failure.code))?;
+        // A source gives up a little before its time is over.
+        if self.time_left_ms() <= SOURCE_EARLY_MS {
+            return Some(Limit::OfRun);
+        }
+        let bounds = &invocation.call.bounds;
+        self.engine.action_of(&self.run.org, step).await.filter(|action| bounds.shortens(action))?;
+        Some(if bounds.timeout_ms == step.limit_ms() { Limit::OfStep } else { Limit::OfRun })
     }
 
-    /// What follows a call whose source was away or busy, or not asked, as long as attempts are left: another one, after a while. `before` it
-    /// so many attempts had failed.
-    fn after_transient(&self, step: &StepProgram, before: u32, invocation: &Invocation) -> Option<Result<End, Stepped>> {
-        let failure = invocation.failure.as_ref().filter(|failure| source::Error::is_transient_code(&failure.code))?;
+    /// What follows a call that failed and may be made again, as long as attempts are left: another one, after a while. `before` it so many
+    /// attempts had failed.
+    fn after_failure(&self, step: &StepProgram, before: u32, invocation: &Invocation) -> Option<Result<End, Stepped>> {
+        let failure = invocation.failure.as_ref().filter(|_| invocation.aftermath.may_be_made_again)?;
         if invocation.status != Status::Failed {
             return None;
         }
@@ -395,12 +410,12 @@ impl End {
         Self { status: StepStatus::Failed, invocation, output: None, failure: Some(Failure { code: code.to_owned(), message }) }
     }
 
-    /// The same, of a run that has no time left. A call that was given what was left of it, and did not answer, was not too slow by itself.
-    fn cut_off(self) -> Self {
-        if self.failure.as_ref().is_none_or(|failure| failure.code != SOURCE_TIMED_OUT) {
-            return self;
-        }
-        Self::failed(self.invocation, TIMED_OUT, "the run took longer than it may".to_owned())
+    fn timed_out(invocation: InvocationId, limit: Limit) -> Self {
+        let message = match limit {
+            Limit::OfStep => "the step took longer than it may",
+            Limit::OfRun => "the run took longer than it may",
+        };
+        Self { status: StepStatus::TimedOut, ..Self::failed(Some(invocation), TIMED_OUT, message.to_owned()) }
     }
 }
 
@@ -409,7 +424,10 @@ fn waits(waiting_for: WaitingFor, invocation: &Invocation, attempts: u32) -> Ste
     Stepped::Waits(Waits { waiting_for, invocation: Some(invocation.id.clone()), until: None, attempts })
 }
 
-fn ended(invocation: &Invocation, result: Option<Value>) -> End {
+fn ended(invocation: &Invocation, result: Option<Value>, limit: Option<Limit>) -> End {
+    if let Some(limit) = limit {
+        return End::timed_out(invocation.id.clone(), limit);
+    }
     let id = Some(invocation.id.clone());
     if invocation.status == Status::Succeeded {
         let size = result.as_ref().map_or(0, |result| result.to_string().len());

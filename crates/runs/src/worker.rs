@@ -45,7 +45,8 @@ struct Holding {
 impl Engine {
     /// Works on runs, keeps schedules and listens to events until it is stopped.
     pub async fn run(self, is_alone: bool, stop: CancellationToken) {
-        if is_alone && let Err(error) = self.ledger().free_all_runs().await {
+        let freed = if is_alone { self.ledger().free_all_runs().await } else { self.ledger().free_earlier_runs().await };
+        if let Err(error) = freed {
             tracing::warn!(%error, "runs that were left behind are taken up when their leases end");
         }
         let schedules = tokio::spawn(self.clone().keep_schedules(stop.clone()));

@@ -20,7 +20,7 @@ use countersign_core::checks::Commands;
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::limits::{FILTERS_TRIED_AT_ONCE, LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
+use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
 use countersign_core::ports::Blobs;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
@@ -40,7 +40,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
-use tokio::sync::Semaphore;
 
 /// The parts that the doors and the background loops work with.
 pub struct Parts {
@@ -80,7 +79,6 @@ pub struct App {
     tries: Arc<Tries>,
     sign_ins_begun: Arc<Tries>,
     one_time_login: Arc<OneTimeLogin>,
-    filter_turns: Arc<Semaphore>,
 }
 
 impl App {
@@ -93,7 +91,6 @@ impl App {
             tries: Arc::new(Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX)),
             sign_ins_begun: Arc::new(Tries::up_to(SIGN_INS_PER_MINUTE_MAX)),
             one_time_login: Arc::default(),
-            filter_turns: Arc::new(Semaphore::new(FILTERS_TRIED_AT_ONCE)),
         }
     }
 
@@ -130,11 +127,6 @@ impl App {
     /// Sign-ins that were begun, by the address they came from. A page of others can make a browser begin one, so they are no wrong logins.
     pub(crate) fn sign_ins_begun(&self) -> &Tries {
         &self.sign_ins_begun
-    }
-
-    /// Filters that are tried at once.
-    pub(crate) const fn filter_turns(&self) -> &Arc<Semaphore> {
-        &self.filter_turns
     }
 
     /// The login that is offered on the terminal of the server.
@@ -462,7 +454,6 @@ fn engine(
         renderer: render::renderer().map_err(|error| Error::Source(error.to_string()))?,
         clock: Arc::clone(clock),
         random: Arc::clone(random),
-        prices: None,
     };
     let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).collect();
     Ok(runs::Engine::new(ports, runs::Settings { queues }))

@@ -32,7 +32,7 @@ const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const FILE_NAME: &str = "countersign.toml";
 /// Variables with the same prefix that the command line reads, not the server.
-const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "ORG", "CONTEXT", "CONFIG_HOME", "CA_CERT"];
+const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "CONTEXT", "CONFIG_HOME", "CA_CERT"];
 
 /// Everything the server is built from.
 #[derive(Clone, Debug)]

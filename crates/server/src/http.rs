@@ -48,6 +48,7 @@ mod page;
 mod packages;
 mod pages;
 mod policies;
+mod prices;
 mod problem;
 mod progress;
 mod quarantines;
@@ -202,6 +203,8 @@ fn rules(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(modes::versions))
         .routes(routes!(modes::set, modes::unset))
         .routes(routes!(modes::set_for_automation, modes::unset_for_automation))
+        .routes(routes!(prices::list))
+        .routes(routes!(prices::set, prices::remove))
         .routes(routes!(grants::list, grants::create))
         .routes(routes!(grants::list_of_session, grants::create_in_session))
         .routes(routes!(grants::show, grants::revoke))

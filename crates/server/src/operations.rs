@@ -27,6 +27,7 @@ pub(crate) mod observe;
 pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;
+pub(crate) mod prices;
 pub(crate) mod retention;
 pub(crate) mod reviews;
 pub(crate) mod runs;
@@ -70,14 +71,6 @@ pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
 /// Checks that the org is not disabled, for a door where nobody shows a token of it: a token of a disabled org is refused as it is read.
 async fn must_be_enabled(app: &App, org: &OrgId, what: &'static str) -> Result<(), Error> {
     if app.store().is_enabled(org).await? { Ok(()) } else { Err(Error::OrgDisabled { what }) }
-}
-
-/// How many pending calls are void after a change of the rules. The change is made already, so a count that fails does not fail it.
-async fn count_void(app: &App, org: &OrgId, action: Option<&ActionId>) -> Option<u64> {
-    app.pipeline().count_void(org, action).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "pending calls that became void could not be counted");
-        None
-    })
 }
 
 /// Returns the person who asks. Agents, services and automations are refused.

@@ -95,7 +95,7 @@ async fn what_a_failure_means_depends_on_how_far_the_mail_was() {
         ("gone@mail.test", "source_broke", false, AfterError::Unknown),
     ] {
         let error = mailer().send(&plainly(), &mail_to(&["means@mail.test", to]), PATIENCE).await.unwrap_err();
-        assert_eq!((error.code(), error.is_transient(), error.after()), (code, is_transient, after), "{to}: {error}");
+        assert_eq!((error.code(), error.was_not_taken_up(), error.after()), (code, is_transient, after), "{to}: {error}");
     }
     let error = mailer().send(&plainly(), &mail_to(&["silent@mail.test"]), Duration::from_millis(500)).await.unwrap_err();
     assert_eq!((error.code(), error.after()), ("source_timed_out", AfterError::Unknown));
@@ -103,7 +103,7 @@ async fn what_a_failure_means_depends_on_how_far_the_mail_was() {
     let nobody = "smtp://127.0.0.1:1?tls=none".parse::<MailServer>().unwrap();
     let mailer = Mailer::new(vec![nobody.clone()], None).unwrap();
     let error = mailer.send(&Route { server: nobody, login: None }, &mail_to(&["x@mail.test"]), PATIENCE).await.unwrap_err();
-    assert_eq!((error.code(), error.is_transient()), ("source_unreachable", true));
+    assert_eq!((error.code(), error.was_not_taken_up()), ("source_unreachable", true));
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod packaged;
 mod tier;
 mod header_params;
 mod tool;
+mod passing;
 mod call;
 mod readable;
 mod listing;

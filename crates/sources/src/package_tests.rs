@@ -645,7 +645,7 @@ async fn a_run_that_was_lost_is_a_failure_that_changed_nothing_and_is_not_tried_
     bench.write("a", "old");
     let seen = escapes::held(bench.folder.path());
     let error = bench.source().prepare(&bench.context().await, &act(), &json!({})).await.unwrap_err();
-    assert_eq!((error.code(), error.after(), error.is_transient()), ("package_lost", AfterError::NoEffect, false));
+    assert_eq!((error.code(), error.after(), error.was_not_taken_up()), ("package_lost", AfterError::NoEffect, false));
     let said = "`execute.py` of `kit.act` may have run, and how it went was lost: a descriptor broke; nothing was changed";
     assert_eq!(error.to_string(), said);
     assert_eq!(escapes::held(bench.folder.path()), seen);

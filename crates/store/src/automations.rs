@@ -138,6 +138,18 @@ impl Automations for Store {
         })
     }
 
+    fn last_fired_at<'a>(&'a self, org: &'a OrgId, automation: &'a AutomationId) -> Future<'a, Result<Option<Timestamp>, Error>> {
+        Box::pin(async move {
+            // A firing is kept for a while, and a trigger keeps its last one.
+            let sql = "SELECT max(at) FROM (
+                         SELECT max(last_fired_at) AS at FROM triggers WHERE org_id = $1 AND automation_id = $2
+                         UNION ALL SELECT at FROM (SELECT at FROM firings
+                           WHERE org_id = $1 AND automation_id = $2 AND outcome = 'started' ORDER BY id DESC LIMIT 1) AS newest) AS times";
+            let rows = self.db.read(sql, &vals![org.as_str(), automation.as_str()]).await?;
+            Ok(only(rows, |row| Columns::of(row).time_or_null())?.flatten())
+        })
+    }
+
     fn list_due_triggers(&self, limit: u32) -> Future<'_, Result<Vec<Trigger>, Error>> {
         Box::pin(async move {
             let sql = concat!(

@@ -66,6 +66,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ),
     ("policies", "org_id, version, rbac, abac, consent, space, set_by, set_at", "org_id, version"),
     ("consents", "org_id, id, user_id, space_id, purpose, evidence, given_at, expires_at, withdrawn_at", "org_id, id"),
+    ("prices", "org_id, action, usd, field, at_most, version, set_by, set_at", "org_id, action"),
     ("crossings", "org_id, from_space, to_space, action, listed_by, listed_at", "org_id, from_space, to_space, action"),
     (
         "quarantines",
@@ -151,6 +152,7 @@ const TABLES: &[(&str, &str, &str)] = &[
          sealed_inputs, started_at, ended_at",
         "org_id, id",
     ),
+    ("trigger_payloads", "org_id, run_id, trigger_id, sealed, kept_until", "org_id, run_id"),
     ("run_leases", "run_id, org_id, space_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
     ("budget_entries", "org_id, run_id, key, action, reserved, spent, at", "org_id, run_id, key"),
     ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),

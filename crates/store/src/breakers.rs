@@ -3,7 +3,7 @@
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::events::tell;
 use crate::{Error, Store};
-use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, LetThrough};
+use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, CountedFailure, FailureRate, LetThrough};
 use countersign_core::limits::{
     BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX,
     LISTING_RETRY_SECONDS,
@@ -27,16 +27,11 @@ impl Breakers for Store {
         })
     }
 
-    /// Counts a failure. The breaker opens when there are too many; if the probe call fails, it opens again, for longer. Any other failure
+    /// Counts a failure. The breaker opens when there are too many in a row, or lately; if the probe call fails, it opens again, for longer. Any other failure
     /// while the breaker is open comes from a call that began before, or that a person approved: it is counted, but changes no time.
-    fn break_once<'a>(
-        &'a self,
-        org: &'a OrgId,
-        key: &'a BreakerKey,
-        reason: &'a str,
-        let_through: LetThrough,
-    ) -> Future<'a, Result<(), Error>> {
-        let (store, org, key, reason) = (self.clone(), org.clone(), key.clone(), reason.to_owned());
+    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, failure: CountedFailure<'a>) -> Future<'a, Result<(), Error>> {
+        let CountedFailure { code, let_through, rate } = failure;
+        let (store, org, key, reason) = (self.clone(), org.clone(), key.clone(), code.to_owned());
         Box::pin(self.db.write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
@@ -47,7 +42,7 @@ impl Breakers for Store {
                     let known = known.unwrap_or_else(|| unbroken(&key, now));
                     let failures = known.failures.saturating_add(1);
                     let opens = match known.state {
-                        BreakerState::Closed => failures >= BREAKER_FAILURES_MAX,
+                        BreakerState::Closed => failures >= BREAKER_FAILURES_MAX || rate == FailureRate::TooHigh,
                         BreakerState::HalfOpen => let_through == LetThrough::ToDecide,
                         BreakerState::Open => false,
                     };

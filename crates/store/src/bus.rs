@@ -78,15 +78,18 @@ impl EventBus for Store {
                 Ok((columns.text_or_null()?, columns.time_or_null()?))
             })?;
             let (now, us) = (self.db.now().await?, self.db.lease().id().to_string());
+            // Whose hold ends with this write: our own, or that of a server that is gone.
+            let mut before = us.clone();
             if let Some((Some(by), Some(until))) = held
                 && until > now
             {
-                if by != us {
+                if by != us && self.db.is_present(&by).await? {
                     return Ok(false);
                 }
-                if until > now.plus_seconds(GROUP_HELD_SECONDS / 2) {
+                if by == us && until > now.plus_seconds(GROUP_HELD_SECONDS / 2) {
                     return Ok(true);
                 }
+                before = by;
             }
             let (org, group) = (org.clone(), group.clone());
             self.db
@@ -95,7 +98,7 @@ impl EventBus for Store {
                         let sql = "UPDATE event_groups SET held_by = $1, held_until = $2 WHERE org_id = $3 AND name = $4
                                    AND (held_by IS NULL OR held_by = $5 OR held_until <= $6)";
                         let until = tx.now().plus_seconds(GROUP_HELD_SECONDS);
-                        let params = vals![us.as_str(), until, org.as_str(), group.as_str(), us.as_str(), tx.now()];
+                        let params = vals![us.as_str(), until, org.as_str(), group.as_str(), before, tx.now()];
                         Ok(tx.exec(sql, &params).await? == 1)
                     })
                 })

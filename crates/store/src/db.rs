@@ -316,6 +316,14 @@ impl Db {
         }
     }
 
+    /// Whether this other server is seen to work on the database. On SQLite no other one is to be told from a store of this process.
+    pub(crate) async fn is_present(&self, server: &str) -> Result<bool, Error> {
+        match self {
+            Self::Sqlite(_) => Ok(true),
+            Self::Postgres(postgres) => postgres.is_present(server).await,
+        }
+    }
+
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         match self {
             Self::Sqlite(sqlite) => sqlite.clock(),

@@ -32,6 +32,9 @@ const FORGET_KEYS: &str = "DELETE FROM fire_keys WHERE org_id = $1 AND (automati
 const FORGET_FIRINGS: &str = "DELETE FROM firings WHERE org_id = $1 AND id IN (SELECT id FROM firings
      WHERE org_id = $1 AND last_at < $2 ORDER BY last_at LIMIT $3)";
 
+const FORGET_PAYLOADS: &str = "DELETE FROM trigger_payloads WHERE org_id = $1 AND run_id IN (SELECT run_id FROM trigger_payloads
+     WHERE org_id = $1 AND kept_until <= $2 ORDER BY kept_until LIMIT $3)";
+
 /// Which firings of an automation to list; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FiringFilter {
@@ -75,22 +78,22 @@ impl Store {
         page(self.db.read(sql, &params).await?, request.limit, read_firing, |firing| firing.id.to_string())
     }
 
-    /// Removes firings of long ago, and idempotency keys that have expired, in writes of up to `FORGET_ROWS` of each, and up to `FORGET_WRITES`
-    /// of them. Returns how many.
+    /// Removes firings of long ago, idempotency keys that have expired, and payloads whose time is over, in writes of up to `FORGET_ROWS` of
+    /// each, and up to `FORGET_WRITES` of them. Returns how many.
     pub async fn forget_firings(&self, org: &OrgId) -> Result<u64, Error> {
         let mut forgotten = 0;
         for _ in 0..FORGET_WRITES {
-            let (firings, keys) = self.forget_some_firings(org).await?;
-            forgotten += firings + keys;
-            if firings.max(keys) < u64::from(FORGET_ROWS) {
+            let some = self.forget_some_firings(org).await?;
+            forgotten += some.iter().sum::<u64>();
+            if some.into_iter().all(|rows| rows < u64::from(FORGET_ROWS)) {
                 break;
             }
         }
         Ok(forgotten)
     }
 
-    /// Returns how many firings, and how many keys.
-    async fn forget_some_firings(&self, org: &OrgId) -> Result<(u64, u64), Error> {
+    /// Returns how many firings, keys and payloads.
+    async fn forget_some_firings(&self, org: &OrgId) -> Result<[u64; 3], Error> {
         let org = org.clone();
         self.db
             .write(org.clone(), move |tx| {
@@ -98,7 +101,8 @@ impl Store {
                     let (now, most) = (tx.now(), i64::from(FORGET_ROWS));
                     let keys = tx.exec(FORGET_KEYS, &vals![org.as_str(), now, most]).await?;
                     let firings = tx.exec(FORGET_FIRINGS, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS), most]).await?;
-                    Ok((firings, keys))
+                    let payloads = tx.exec(FORGET_PAYLOADS, &vals![org.as_str(), now, most]).await?;
+                    Ok([firings, keys, payloads])
                 })
             })
             .await
@@ -125,7 +129,14 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     let now = tx.now();
     let verdict = match start {
         Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
-        None => Verdict::Nothing(reason),
+        None => {
+            if let (FiringReason::FilterTooCostly, Some(trigger), Some(why)) = (reason, trigger.as_deref(), detail.as_deref())
+                && trigger_refuses(tx, &automation, trigger).await?.is_none()
+            {
+                disable(store, tx, &automation, trigger, why).await?;
+            }
+            Verdict::Nothing(reason)
+        }
     };
     let (reason, run) = match &verdict {
         Verdict::Starts(start, _) => (reason, Some(start.run.clone())),
@@ -367,22 +378,27 @@ async fn crowd(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &st
         Some(since) if since > now.minus_seconds(TRIGGER_CROWDED_SECONDS) => Ok(FiringReason::RateLimited),
         Some(_) => {
             let why = format!("it was at its rate limit for {} minutes without a pause", TRIGGER_CROWDED_SECONDS / 60);
-            let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
-                       WHERE org_id = $2 AND automation_id = $3 AND id = $4";
-            tx.exec(sql, &vals![why.as_str(), org, id, trigger]).await?;
-            let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
-            tx.exec(sql, &vals![now, org, id]).await?;
-            let body =
-                json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
-            tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
-            let told = format!(
-                "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
-                automation.name
-            );
-            notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await?;
+            disable(store, tx, automation, trigger, &why).await?;
             Ok(FiringReason::BreakerOpen)
         }
     }
+}
+
+/// Disables a trigger until a person enables it, and tells people why.
+async fn disable(store: &Store, tx: &mut Tx, automation: &Automation, trigger: &str, why: &str) -> Result<(), Error> {
+    let (org, id, now) = (automation.org.as_str(), automation.id.as_str(), tx.now());
+    let sql = "UPDATE triggers SET enabled = 0, disabled_why = $1, crowded_since = NULL
+               WHERE org_id = $2 AND automation_id = $3 AND id = $4";
+    tx.exec(sql, &vals![why, org, id, trigger]).await?;
+    let sql = "UPDATE automations SET changed_at = $1 WHERE org_id = $2 AND id = $3";
+    tx.exec(sql, &vals![now, org, id]).await?;
+    let body = json!({ "automation_id": automation.id, "trigger_id": trigger, "space_id": automation.space, "why": why }).to_string();
+    tell_in(store, tx, &automation.org, &automation.space, "automation.trigger_disabled", automation.id.to_string(), body).await?;
+    let told = format!(
+        "`{trigger}` of the automation `{}`: {why}. It fires again once a person enables it: `countersign trigger enable {id} {trigger}`.",
+        automation.name
+    );
+    notify_in(store, tx, &automation.org, &automation.space, "A trigger was disabled", &told).await
 }
 
 /// Counts a firing that started nothing with the others of its trigger, reason and minute, and returns which firing they are. `None` if it is
@@ -479,7 +495,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_to_be_forgotten_is_found_by_its_time() {
         let store = crate::fixture::sqlite().await;
-        for (sql, index) in [(FORGET_KEYS, "fire_keys_by_expiry"), (FORGET_FIRINGS, "firings_by_time")] {
+        let payloads = (FORGET_PAYLOADS, "trigger_payloads_by_expiry");
+        for (sql, index) in [(FORGET_KEYS, "fire_keys_by_expiry"), (FORGET_FIRINGS, "firings_by_time"), payloads] {
             let rows = store.db.read(&format!("EXPLAIN QUERY PLAN {sql}"), &vals!["org", 1_i64, 1_i64]).await.unwrap();
             let plan = format!("{rows:?}");
             assert!(plan.contains(index), "{plan}");

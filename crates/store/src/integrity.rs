@@ -217,7 +217,7 @@ const SPACE_OF_SESSION: &str = "space of session";
 const GIVEN_ROLE: &str = "role given to user";
 
 /// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 16] = [
+const TABLES: [(&str, &str); 17] = [
     ("retention", "SELECT 'in force', retention FROM orgs WHERE org_id = $1 AND retention <> '{}'"),
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
@@ -228,6 +228,10 @@ const TABLES: [(&str, &str); 16] = [
          FROM consents WHERE org_id = $1 AND withdrawn_at IS NULL",
     ),
     ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
+    (
+        "price",
+        "SELECT action, version || ' ' || usd || coalesce(' of ' || field || ' ' || at_most, '') FROM prices WHERE org_id = $1",
+    ),
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
     ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
     (
@@ -307,6 +311,7 @@ impl Logged {
     }
 
     fn rule(&mut self, body: RuleBody) {
+        let version = body.version;
         match body.change {
             RuleChange::GrantGiven { grant, terms, expires_at, givers, .. } => {
                 self.set("grant", grant.to_string(), Some(given(&terms, expires_at, &givers)));
@@ -335,6 +340,8 @@ impl Logged {
                 self.set("crossing", format!("{action} {from} {to}"), Some("allowed".to_owned()));
             }
             RuleChange::CrossingForbidden { action, from, to } => self.set("crossing", format!("{action} {from} {to}"), None),
+            RuleChange::PriceSet { action, price } => self.set("price", action.to_string(), Some(crate::prices::told(version, &price))),
+            RuleChange::PriceRemoved { action } => self.set("price", action.to_string(), None),
             RuleChange::BandLimited { user, max_band } => self.person(&user, |(_, band, _)| *band = max_band),
             RuleChange::RoleChanged { user, role } => {
                 self.person(&user, |(known, _, _)| *known = role);

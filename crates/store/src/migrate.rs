@@ -4,7 +4,8 @@ use crate::Error;
 use crate::db::{Columns, Db, Tx, vals};
 use sha2::{Digest as _, Sha256};
 
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../migrations/0001_schema.sql"))];
+const MIGRATIONS: &[(i64, &str)] =
+    &[(1, include_str!("../migrations/0001_schema.sql")), (2, include_str!("../migrations/0002_prices.sql"))];
 
 /// Applies the missing migrations. A database of a newer version, or one whose applied files differ, is refused unchanged.
 pub(crate) async fn migrate(db: &Db) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Quarantined calls. Their content is kept sealed until an admin releases or discards it, or until it expires.
+//! Quarantined calls. Their content is kept sealed until an approver releases or discards it, or until it expires.
 
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::events::tell_in;

@@ -285,6 +285,7 @@ async fn forget_runs(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, E
     }
     for (table, column, of_run) in [
         ("run_steps", "run_id", "id"),
+        ("trigger_payloads", "run_id", "id"),
         ("budget_entries", "run_id", "id"),
         ("session_labels", "session_id", "session_id"),
         ("sessions", "id", "session_id"),

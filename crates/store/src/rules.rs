@@ -9,6 +9,7 @@ use crate::grants::{add_spent, read_grant, select_grant};
 use crate::modes::{read_mode_rows, scope_of};
 use crate::orgs::{read_space, select_space};
 use crate::policies::{read_policies, select_policies};
+use crate::prices::{read_price, select_price};
 use crate::switches::{SELECT_SWITCHES, read_switch};
 use crate::{Error, Store, seal};
 use countersign_core::consent::Consent;
@@ -16,6 +17,7 @@ use countersign_core::grant::{Grant, GrantScope};
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::ports::Rules;
 use countersign_core::ports::rules::ModeRows;
+use countersign_core::price::PriceRow;
 use countersign_core::switch::Switch;
 use countersign_core::{ActionId, AutomationId, ConnectionId, Future, OrgId, PrincipalId, Session, Space, SpaceId, UserId};
 use receipt::body::{Body, IdentityBody, IdentityChange, RuleBody, RuleChange};
@@ -92,6 +94,15 @@ impl Rules for Store {
             let sql = "SELECT from_space FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
             let params = vals![org.as_str(), from.as_str(), to, action.as_str()];
             self.db.read_remembered(org, sql, &params, |rows| Ok(!rows.is_empty())).await.map(|found| *found)
+        })
+    }
+
+    fn find_price<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<PriceRow>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_price!(), " AND action = $2");
+            let params = vals![org.as_str(), action.as_str()];
+            let found = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_price)).await?;
+            Ok(found.as_ref().as_ref().map(|set| set.row.clone()))
         })
     }
 

@@ -14,6 +14,7 @@ mod texts;
 
 pub(crate) use announce::cause_in;
 pub(crate) use end::drop_oldest;
+pub(crate) use leases::wake_in;
 pub(crate) use start::insert_run;
 
 use crate::budgets::{reserve_in, settle};
@@ -24,21 +25,21 @@ use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::invocations::{read_invocation, select_invocation};
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::limits::RUN_LEASE_SECONDS;
+use countersign_core::limits::{RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS};
 use countersign_core::ports::Runs;
 use countersign_core::ports::runs::{
     Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,
 };
-use countersign_core::run::{Run, RunStatus, StepRecord};
+use countersign_core::run::{Run, RunStatus, StepRecord, TriggerPayload};
 use countersign_core::{Amount, AutomationId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use end::cancel_in;
-use leases::{begin_in, claim_in, park_in, read_lease, read_lease_columns, wake_in};
+use leases::{begin_in, claim_in, park_in, read_lease, read_lease_columns};
 use save::save_in;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Calls of which is asked at once whether a run waits for them.
-const WOKEN_AT_ONCE: usize = 32;
+const ASKED_AT_ONCE: usize = 32;
 
 macro_rules! select_run {
     () => {
@@ -168,6 +169,10 @@ impl Runs for Store {
         })
     }
 
+    fn find_trigger_payload<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<TriggerPayload>, Error>> {
+        Box::pin(self.read_trigger_payload(org, run))
+    }
+
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>> {
         Box::pin(async move {
             // The plan comes before what follows its failure.
@@ -202,33 +207,19 @@ impl Runs for Store {
         Box::pin(self.read_p95_ms(org, action))
     }
 
-    fn wake_runs<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>> {
+    fn is_waited_for<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>> {
         Box::pin(async move {
-            // Most calls are no steps: that is seen without a write.
-            let mut waited_for: Vec<InvocationId> = Vec::new();
-            for some in invocations.chunks(WOKEN_AT_ONCE) {
+            for some in invocations.chunks(ASKED_AT_ONCE) {
                 // Always as many, so that it is always the same statement.
-                let padded = some.iter().cycle().take(WOKEN_AT_ONCE);
+                let padded = some.iter().cycle().take(ASKED_AT_ONCE);
                 let mut params = vals![org.as_str()].to_vec();
                 let Some(among) = places(padded.map(InvocationId::as_str), &mut params) else { continue };
-                let sql = format!("SELECT invocation_id FROM runs WHERE org_id = $1 AND invocation_id IN ({among})");
-                waited_for.extend(all(self.db.read(&sql, &params).await?, |row| Columns::of(row).id())?);
+                let sql = format!("SELECT 1 FROM runs WHERE org_id = $1 AND invocation_id IN ({among}) LIMIT 1");
+                if !self.db.read(&sql, &params).await?.is_empty() {
+                    return Ok(true);
+                }
             }
-            if waited_for.is_empty() {
-                return Ok(false);
-            }
-            let org = org.clone();
-            self.db
-                .write(org.clone(), move |tx| {
-                    Box::pin(async move {
-                        let mut is_woken = false;
-                        for invocation in &waited_for {
-                            is_woken |= wake_in(tx, &org, invocation).await?;
-                        }
-                        Ok(is_woken)
-                    })
-                })
-                .await
+            Ok(false)
         })
     }
 
@@ -256,14 +247,24 @@ impl Runs for Store {
         })
     }
 
+    fn free_earlier_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let sql = "/* every org: a worker works for all of them */ SELECT org_id, run_id, lease_token, lease_until FROM run_leases
+                       WHERE lease_until IS NOT NULL AND $1 LIKE '%' || lease_owner || '%'";
+            let left = all(self.db.read(sql, &vals![self.db.lease().earlier()]).await?, read_lease)?;
+            self.free(left).await
+        })
+    }
+
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>> {
         Box::pin(async move {
             let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.automation_id, runs.id, runs.invocation_id FROM runs
                        JOIN run_leases ON run_leases.org_id = runs.org_id AND run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
                        JOIN invocations ON invocations.org_id = runs.org_id AND invocations.id = runs.invocation_id
-                       AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
-                       WHERE runs.status = 'waiting' LIMIT $1";
-            let forgotten = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
+                       AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt') AND invocations.ended_at <= $1
+                       WHERE runs.status = 'waiting' LIMIT $2";
+            let long_ago = self.db.now().await?.minus_seconds(RUN_FORGOTTEN_SECONDS);
+            let forgotten = all(self.db.read(sql, &vals![long_ago, SWEEP_ROWS]).await?, |row| {
                 let mut columns = Columns::of(row);
                 Ok((columns.id()?, columns.id()?, columns.id()?, columns.id()?))
             })?;

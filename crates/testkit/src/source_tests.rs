@@ -1,6 +1,7 @@
 //! The fake source does what its scripts say.
 
 use super::*;
+use countersign_core::retry::FailureCause;
 use futures_util::FutureExt;
 
 fn source() -> FakeSource {
@@ -29,7 +30,7 @@ fn every_error() -> Vec<Error> {
         Error::NoTurn { source_id: source_id(), message: message() },
         Error::TimedOut { source_id: source_id(), timeout_ms: 1 },
         Error::Broken { source_id: source_id(), message: message() },
-        Error::Reported { source_id: source_id(), message: message(), content: Box::default() },
+        Error::Reported { source_id: source_id(), message: message(), cause: FailureCause::Final, content: Box::default() },
         Error::Refused { code: "outside", message: message() },
         Error::Failed { code: "full", message: message() },
         Error::WorkspaceElsewhere,

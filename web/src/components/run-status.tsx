@@ -38,6 +38,7 @@ const RUNS: Record<RunStatus, Look> = {
 const STEPS: Record<StepState, Look> = {
   succeeded: RUNS.succeeded,
   failed: RUNS.failed,
+  timed_out: RUNS.timed_out,
   skipped: { icon: SkipForward, tone: 'text-muted-fg', word: 'skipped' },
   running: RUNS.running,
   waiting: RUNS.waiting,

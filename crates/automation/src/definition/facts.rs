@@ -1,7 +1,8 @@
 //! What a definition is checked against: the actions and events of one space, as its creator sees them.
 
 use countersign_core::Mode;
-use countersign_core::action::{Action, Class, Effect, Repeatability, nearest};
+use countersign_core::action::{Action, Class, Effect, Repeatability};
+use countersign_core::nearest::nearest;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

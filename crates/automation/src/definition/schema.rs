@@ -72,7 +72,7 @@ fn inputs() -> Value {
             "x-countersign-widget": "json-schema",
             "x-countersign-tokens": TOKENS,
             "description": "JSON Schema 2020-12 with `type` `object` and one property for each input. `$ref` stays inside it (`#/…`). A `default` \
-                is a value, or a token: `$last_fired_at` (when this trigger last started a run, as a date-time), `$creator` (the id of who \
+                is a value, or a token: `$last_fired_at` (when this trigger, or where none fires the automation, last started a run, as a date-time), `$creator` (the id of who \
                 saved it), `$space_default` (what the space sets for this name). At most 32 KB, 16 levels deep.",
         } },
     })
@@ -136,6 +136,9 @@ fn webhook() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
+            "filters": filters(&json!({ "event.action": "opened", "inputs.priority": { "gte": 2 } }),
+                "Which requests start a run; absent: all. All members must hold: a dotted path from `event`, the body, or from `inputs`, what it \
+                    was mapped to,"),
             "input_mapping": { "$ref": "#/$defs/input_mapping" },
             "signature": { "enum": ["none", "standard_webhooks"], "default": "none",
                 "description": "`none`: the trigger's bearer token proves who sends. `standard_webhooks`: a signature of the body does, instead." },
@@ -154,12 +157,8 @@ fn event() -> Value {
             "event_type": { "type": "string", "pattern": "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(\\.\\*)?$", "maxLength": 128,
                 "x-countersign-widget": "event-type", "x-countersign-codes": { "pattern": "event_type_invalid" },
                 "examples": ["document.added", "automation.run.*"], "description": "A type, or all types below one with `.*` at its end." },
-            "filters": { "type": "object", "x-countersign-widget": "filter", "x-countersign-schema": "urn:countersign:schema:filter:1",
-                "x-countersign-codes": { "type": "filter_invalid" },
-                "examples": [{ "data.state": "open", "data.size": { "gte": 1, "lt": 1_000_000 } }],
-                "description": "Which of these events start a run; absent: all. All members must hold: a dotted path from the root of the event \
-                    with its test (`equals`, `not_equals`, `in`, `not_in`, `starts_with`, `ends_with`, `contains`, `regex`, `gt`, `gte`, `lt`, `lte`, \
-                    `exists`; a bare value is short for `equals`), or `$and` and `$or` with lists of filters, or `$not` with one." },
+            "filters": filters(&json!({ "data.state": "open", "data.size": { "gte": 1, "lt": 1_000_000 } }),
+                "Which of these events start a run; absent: all. All members must hold: a dotted path from the root of the event"),
             "input_mapping": { "$ref": "#/$defs/input_mapping" },
             "rate_limit": { "$ref": "#/$defs/rate_limit" },
             "debounce_seconds": { "type": "integer", "minimum": 0, "maximum": TRIGGER_WINDOW_SECONDS_MAX, "default": 0,
@@ -169,6 +168,15 @@ fn event() -> Value {
                 "description": "One run for up to `max` events, or 2 MiB of them, of `window_seconds`; `inputs` must declare an array `events`." },
         },
     })
+}
+
+fn filters(example: &Value, what: &str) -> Value {
+    let description = format!(
+        "{what} with its test (`equals`, `not_equals`, `in`, `not_in`, `starts_with`, `ends_with`, `contains`, `regex`, `gt`, `gte`, `lt`, \
+         `lte`, `exists`; a bare value is short for `equals`), or `$and` and `$or` with lists of filters, or `$not` with one."
+    );
+    json!({ "type": "object", "x-countersign-widget": "filter", "x-countersign-schema": "urn:countersign:schema:filter:1",
+        "x-countersign-codes": { "type": "filter_invalid" }, "examples": [example], "description": description })
 }
 
 fn input_mapping() -> Value {

@@ -47,6 +47,7 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
         let config = trigger.get("config").unwrap_or(&empty);
         match text(trigger, "type") {
             Some("schedule") => check_schedule(value, config, &place, found),
+            Some("webhook") => check_webhook(value, config, &place, found),
             Some("event") => check_event(value, config, &place, facts, found),
             _ => {}
         }
@@ -67,6 +68,13 @@ fn check_schedule(value: &Value, config: &Value, place: &str, found: &mut Found)
     }
 }
 
+fn check_webhook(value: &Value, config: &Value, place: &str, found: &mut Found) {
+    if let Some(filter) = config.get("filters").filter(|filter| filter.is_object()) {
+        let inputs = input_schema::closed_names(value.pointer("/inputs/schema"));
+        found.add(&format!("{place}/filters"), parts::webhook_filter(filter, inputs.as_ref()).err().into_iter().flatten());
+    }
+}
+
 fn check_event(value: &Value, config: &Value, place: &str, facts: &Facts, found: &mut Found) {
     let types = || facts.event_types.iter().map(String::as_str);
     let event_type = config.get("event_type").and_then(Value::as_str);
@@ -76,11 +84,7 @@ fn check_event(value: &Value, config: &Value, place: &str, facts: &Facts, found:
         found.warn(&format!("{place}/event_type"), [warning.hint(hint)]);
     }
     if let Some(filter) = config.get("filters").filter(|filter| filter.is_object()) {
-        let place = format!("{place}/filters");
-        match parts::filter(filter) {
-            Ok(filter) => found.warn(&place, filter.warnings()),
-            Err(mistakes) => found.add(&place, mistakes),
-        }
+        found.add(&format!("{place}/filters"), parts::event_filter(filter).err().into_iter().flatten());
     }
     found.warn(place, event_type.and_then(|event_type| self_loop::warning(event_type, config, value, facts)));
     let Some(batch) = config.get("batch") else { return };

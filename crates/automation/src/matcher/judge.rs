@@ -6,7 +6,9 @@ use super::segment::{Inner, PathIndex, Probe};
 use super::trie::Found;
 use crate::filter::ScalarRef;
 use crate::filter::naive::together;
+use countersign_core::limits;
 use serde_json::Value;
+use std::cell::Cell;
 
 /// What is remembered, by number. An entry counts only in the generation it was written in, so nothing has to be cleared.
 #[derive(Default)]
@@ -18,11 +20,12 @@ pub(super) struct Memory {
 }
 
 /// Beside the generation, what is known of a leaf.
-const STATE_BITS: u32 = 2;
+const STATE_BITS: u32 = 3;
 const IS_TRUE: u32 = 1;
 const HAS_FOUND: u32 = 2;
+const IS_EXCEEDED: u32 = 4;
 
-pub(super) struct Judge<'s, 'e, V> {
+pub(super) struct Judge<'s, 'e, 'w, V> {
     segment: &'s Inner,
     event: &'e Value,
     memory: &'s mut Memory,
@@ -30,7 +33,41 @@ pub(super) struct Judge<'s, 'e, V> {
     present: Vec<Present>,
     scalars: Vec<ScalarRef<'e>>,
     arrays: Vec<u32>,
+    work: &'w Work,
     visit: V,
+}
+
+/// What may still be done for one event, counted in looks at a byte.
+pub(super) struct Work {
+    left: Cell<u64>,
+    /// Whether the filter that is being judged asks for more than there is.
+    is_exceeded: Cell<bool>,
+}
+
+/// What became of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    Holds,
+    /// It was not judged: that is more work than it may be.
+    Exceeds,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { left: Cell::new(limits::EVENT_WORK_MAX), is_exceeded: Cell::new(false) }
+    }
+}
+
+impl Work {
+    /// Takes so much of what is left; false if one test may not take so much, or if it is not left.
+    fn take(&self, work: u64) -> bool {
+        let left = self.left.get().checked_sub(work).filter(|_| work <= limits::FILTER_WORK_MAX);
+        match left {
+            Some(left) => self.left.set(left),
+            None => self.is_exceeded.set(true),
+        }
+        left.is_some()
+    }
 }
 
 /// The place in `scalars` of what is at a path, through all arrays.
@@ -40,15 +77,15 @@ struct Present {
     end: u32,
 }
 
-impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
-    /// Visits every filter that the event satisfies.
-    pub(super) fn answer(segment: &'s Inner, event: &'e Value, memory: &'s mut Memory, visit: V) {
+impl<'s, 'e, 'w, V: FnMut(u32, Judged)> Judge<'s, 'e, 'w, V> {
+    /// Visits every filter that the event satisfies, and every one that asks for too much work.
+    pub(super) fn answer(segment: &'s Inner, event: &'e Value, memory: &'s mut Memory, work: &'w Work, visit: V) {
         memory.begin(segment);
         let Found { mut values, arrays } = segment.trie.read(event);
         if !arrays.is_empty() {
             values.sort_by_key(|(path, _)| *path);
         }
-        let mut judge = Self { segment, event, memory, present: Vec::new(), scalars: Vec::new(), arrays, visit };
+        let mut judge = Self { segment, event, memory, present: Vec::new(), scalars: Vec::new(), arrays, work, visit };
         judge.remember(&values);
         judge.look_up();
         judge.judge_the_rest();
@@ -118,7 +155,10 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
 
     /// The index has found a leaf. What it finds by hash is not yet true, nor is a leaf of which only one condition is in the index.
     fn found(&mut self, leaf: u32) {
-        if !self.leaf(leaf) || !self.memory.first_time(leaf) {
+        // If it asks for too much, all filters that it finds do.
+        self.work.is_exceeded.set(false);
+        let holds = self.leaf(leaf);
+        if !(holds || self.work.is_exceeded.get()) || !self.memory.first_time(leaf) {
             return;
         }
         let segment = self.segment;
@@ -126,14 +166,13 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
             if self.memory.is_settled(filter) {
                 continue;
             }
-            let holds = self.holds(segment.words_of(filter));
+            let judged = self.judge(filter);
             if filter < segment.open.start {
                 self.memory.settle(filter);
-                if holds {
-                    (self.visit)(filter);
-                }
-            } else if !holds {
+                judged.into_iter().for_each(|judged| (self.visit)(filter, judged));
+            } else if judged != Some(Judged::Holds) {
                 self.memory.settle(filter);
+                judged.into_iter().for_each(|judged| (self.visit)(filter, judged));
             }
         }
     }
@@ -142,13 +181,24 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
         let segment = self.segment;
         for filter in segment.open.clone() {
             if !self.memory.is_settled(filter) {
-                (self.visit)(filter);
+                (self.visit)(filter, Judged::Holds);
             }
         }
         for filter in segment.open.end..segment.begins.len().saturating_sub(1) as u32 {
-            if self.holds(segment.words_of(filter)) {
-                (self.visit)(filter);
+            if let Some(judged) = self.judge(filter) {
+                (self.visit)(filter, judged);
             }
+        }
+    }
+
+    /// `None` if the event does not satisfy it.
+    fn judge(&mut self, filter: u32) -> Option<Judged> {
+        self.work.is_exceeded.set(false);
+        let holds = self.holds(self.segment.words_of(filter));
+        match (self.work.is_exceeded.get(), holds) {
+            (true, _) => Some(Judged::Exceeds),
+            (false, true) => Some(Judged::Holds),
+            (false, false) => None,
         }
     }
 
@@ -197,7 +247,8 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
                 read(value, names, &mut exists, &mut scalars);
             }
             terms.iter().map(|word| Term::of(*word)).all(|term| {
-                self.segment.leaves.get(term.leaf as usize).is_some_and(|leaf| leaf.test.holds(exists, &scalars) != term.negated)
+                let leaf = self.segment.leaves.get(term.leaf as usize);
+                leaf.is_some_and(|leaf| self.work.take(leaf.test.work(&scalars)) && leaf.test.holds(exists, &scalars) != term.negated)
             })
         })
     }
@@ -208,15 +259,20 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
 
     fn leaf(&mut self, leaf: u32) -> bool {
         if let Some(known) = self.memory.leaf(leaf) {
-            return known;
+            if known & IS_EXCEEDED != 0 {
+                self.work.is_exceeded.set(true);
+            }
+            return known & IS_TRUE != 0;
         }
-        let holds = self.segment.leaves.get(leaf as usize).is_some_and(|Leaf { path, test }| match self.memory.present(*path) {
-            Some(place) => self.present.get(place).is_some_and(|present| {
-                test.holds(true, self.scalars.get(present.begin as usize..present.end as usize).unwrap_or_default())
-            }),
-            None => test.holds(false, &[]),
-        });
-        self.memory.learn(leaf, holds);
+        let Some(Leaf { path, test }) = self.segment.leaves.get(leaf as usize) else { return false };
+        let present = self.memory.present(*path).and_then(|place| self.present.get(place));
+        let scalars = present.and_then(|present| self.scalars.get(present.begin as usize..present.end as usize)).unwrap_or_default();
+        if !self.work.take(test.work(scalars)) {
+            self.memory.learn(leaf, IS_EXCEEDED);
+            return false;
+        }
+        let holds = test.holds(present.is_some(), scalars);
+        self.memory.learn(leaf, if holds { IS_TRUE } else { 0 });
         holds
     }
 }
@@ -239,14 +295,14 @@ impl Memory {
         }
     }
 
-    fn leaf(&self, leaf: u32) -> Option<bool> {
-        let entry = self.leaves.get(leaf as usize)?;
-        (entry >> STATE_BITS == self.generation).then_some(entry & IS_TRUE != 0)
+    /// What is known of it.
+    fn leaf(&self, leaf: u32) -> Option<u32> {
+        self.leaves.get(leaf as usize).copied().filter(|entry| entry >> STATE_BITS == self.generation)
     }
 
-    fn learn(&mut self, leaf: u32, is_true: bool) {
+    fn learn(&mut self, leaf: u32, known: u32) {
         if let Some(entry) = self.leaves.get_mut(leaf as usize) {
-            *entry = self.generation << STATE_BITS | if is_true { IS_TRUE } else { 0 };
+            *entry = self.generation << STATE_BITS | known;
         }
     }
 

@@ -1,9 +1,11 @@
 //! The smallest thing that is judged: what one path's values must be like. A leaf that many filters have is judged once per event.
 
-use crate::filter::{Number, Operator, Pattern, Scalar, ScalarRef, compile, finds};
-use regex_automata::meta::Regex;
+use crate::filter::{Compiled, Number, Operator, Pattern, Scalar, ScalarRef};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+
+/// A search for a text looks at many bytes at once.
+const CONTAINS_BYTES_PER_WORK: u64 = 8;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Leaf {
@@ -40,7 +42,7 @@ pub(super) enum Condition {
 pub(super) struct Search {
     text: Box<str>,
     pub(super) literals: Box<[Box<str>]>,
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Option<Compiled>>,
 }
 
 impl Test {
@@ -57,6 +59,11 @@ impl Test {
             Self::One(condition) => std::slice::from_ref(condition),
             Self::All(conditions) => conditions,
         }
+    }
+
+    /// The work that it takes to judge these scalars, at most.
+    pub(super) fn work(&self, scalars: &[ScalarRef<'_>]) -> u64 {
+        self.conditions().iter().map(|condition| scalars.iter().map(|scalar| condition.work(*scalar)).sum::<u64>()).sum()
     }
 
     /// Whether it is true where these scalars are, if something is there at all.
@@ -85,6 +92,27 @@ impl Condition {
             Operator::Lte(number) => Self::AtMost(*number),
             Operator::Exists(_) => return None,
         })
+    }
+
+    /// Looking at a byte in a table is 1, and comparing one value with another.
+    fn work(&self, scalar: ScalarRef<'_>) -> u64 {
+        match (self, scalar) {
+            (Self::Regex(search), ScalarRef::Text(text)) => search.compiled().map_or(1, |regex| regex.work(text)),
+            (Self::Contains(_), ScalarRef::Text(text)) => text.len() as u64 / CONTAINS_BYTES_PER_WORK + 1,
+            (
+                Self::Equals(_)
+                | Self::In(_)
+                | Self::StartsWith(_)
+                | Self::EndsWith(_)
+                | Self::Contains(_)
+                | Self::Regex(_)
+                | Self::Above(_)
+                | Self::AtLeast(_)
+                | Self::Below(_)
+                | Self::AtMost(_),
+                ScalarRef::Null | ScalarRef::Bool(_) | ScalarRef::Number(_) | ScalarRef::Text(_),
+            ) => 1,
+        }
     }
 
     fn holds(&self, scalar: ScalarRef<'_>) -> bool {
@@ -117,8 +145,12 @@ impl Search {
     }
 
     fn is_match(&self, text: &str) -> bool {
+        self.compiled().is_some_and(|regex| regex.finds(text))
+    }
+
+    fn compiled(&self) -> Option<&Compiled> {
         // It has compiled when the filter was read, in the same way.
-        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref().is_some_and(|regex| finds(regex, text))
+        self.compiled.get_or_init(|| Compiled::of(&self.text).ok()).as_ref()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The filters of one shard, and the indexes by which they are found.
 
 use super::intervals::Intervals;
-use super::judge::{Judge, Memory};
+use super::judge::{Judge, Judged, Memory, Work};
 use super::leaf::Leaf;
 use super::texts::Texts;
 use super::trie::Trie;
@@ -68,11 +68,11 @@ pub(super) enum Probe<'v> {
 }
 
 impl<K> Segment<K> {
-    /// Visits the key of every filter that the event satisfies.
-    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, mut visit: impl FnMut(&K)) {
-        Judge::answer(&self.inner, event, memory, |filter| {
+    /// Visits the key of every filter that the event satisfies, and of every one that asks for too much work.
+    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, work: &Work, mut visit: impl FnMut(&K, Judged)) {
+        Judge::answer(&self.inner, event, memory, work, |filter, judged| {
             if let Some(key) = self.keys.get(filter as usize) {
-                visit(key);
+                visit(key, judged);
             }
         });
     }

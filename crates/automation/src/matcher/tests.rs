@@ -22,7 +22,7 @@ fn expected(model: &Model, event: &Event<'_>) -> Vec<u64> {
 
 /// Compares all answers for one event, and says how many filters were asked.
 fn compare(matcher: &Matcher<u64>, model: &Model, event: &Event<'_>, seed: u64) -> usize {
-    let mut found = matcher.matching(event);
+    let mut found = matcher.matching(event).keys;
     found.sort_unstable();
     let expected = expected(model, event);
     if found != expected {
@@ -75,7 +75,7 @@ fn a_type_below_another_is_covered_by_its_star() {
     let matcher = Matcher::of(types.into_iter().enumerate().map(|(key, event_type)| (key, None, event_type, &all)));
     for (event_type, expected) in [("a", vec![0, 4]), ("a.b", vec![0, 1, 3]), ("a.b.c", vec![0, 1, 2]), ("ab", vec![0]), ("a.", vec![0])] {
         for space in [None, Some("one")] {
-            let mut found = matcher.matching(&Event { space, event_type, value: &value });
+            let mut found = matcher.matching(&Event { space, event_type, value: &value }).keys;
             found.sort_unstable();
             assert_eq!(found, expected, "{event_type}");
         }
@@ -98,10 +98,52 @@ fn many_paths_and_lengths_and_ranges_are_found() {
     for value in
         [json!({ "p7": 1, "p8": 1.0, "p9": 2 }), json!({ "s": "xxxx" }), json!({ "r": 20 }), json!({ "r": 20.5 }), json!({ "r": [0, 309] })]
     {
-        let mut found = matcher.matching(&Event { space: None, event_type: "t", value: &value });
+        let mut found = matcher.matching(&Event { space: None, event_type: "t", value: &value }).keys;
         found.sort_unstable();
         let expected: Vec<_> = filters.iter().filter(|(_, filter)| naive::matches(filter, &value)).map(|(key, _)| *key).collect();
         assert!(!expected.is_empty(), "{value}");
         assert_eq!(found, expected, "{value}");
     }
+}
+
+/// A test that would be too much work is not made. Its filter is told apart, and so are all that ask for it; those that need not, are judged.
+#[test]
+fn a_filter_that_asks_for_too_much_work_is_told_apart() {
+    let text = "ab".repeat(8_000);
+    let parse = |filter: Value| parsed(&filter);
+    let regex = "[ab]*a[ab]{400}";
+    let filters = [
+        parse(json!({ "t": { "regex": regex } })),
+        parse(json!({ "n": 1, "t": { "regex": regex } })),
+        parse(json!({ "n": 2, "t": { "regex": regex } })),
+        parse(json!({ "$not": { "t": { "regex": regex } } })),
+        parse(json!({ "t": { "regex": "[a-z]{1,480}[0-9]" } })),
+        parse(json!({ "t": { "regex": "^ab[ab]+$" } })),
+        parse(json!({ "l.t": { "regex": regex }, "l.n": 1 })),
+    ];
+    let matcher = Matcher::of(filters.iter().enumerate().map(|(key, filter)| (key, None, "t", filter)));
+    let matched = |value: Value| {
+        let Matched { mut keys, mut exceeding } = matcher.matching(&Event { space: None, event_type: "t", value: &value });
+        keys.sort_unstable();
+        exceeding.sort_unstable();
+        (keys, exceeding)
+    };
+    assert_eq!(matched(json!({ "t": text, "n": 1 })), (vec![5], vec![0, 1, 3]));
+    assert_eq!(matched(json!({ "t": text, "n": 3, "l": [{ "t": text, "n": 1 }] })), (vec![5], vec![0, 3, 6]));
+    // What one event asked for is forgotten with it.
+    assert_eq!(matched(json!({ "t": "ab", "n": 1 })), (vec![3], vec![]));
+    assert_eq!(matched(json!({ "t": "ab".repeat(250), "n": 1 })), (vec![0, 1, 5], vec![]));
+}
+
+/// All filters together have one budget: an event of very many long texts uses it up, however cheap each of them is.
+#[test]
+fn the_work_for_one_event_is_bounded() {
+    let filters: Vec<_> = (0..40).map(|at| parsed(&json!({ "t": { "regex": format!("[a-z]{{{at},99}}[0-9]") } }))).collect();
+    let matcher = Matcher::of(filters.iter().enumerate().map(|(key, filter)| (key, None, "t", filter)));
+    let texts: Vec<_> = (0..60).map(|_| "a".repeat(16 * 1024)).collect();
+    let of_texts =
+        |count: usize| matcher.matching(&Event { space: None, event_type: "t", value: &json!({ "t": texts[..count] }) }).exceeding.len();
+    assert_eq!(of_texts(1), 0);
+    let most = countersign_core::limits::EVENT_WORK_MAX / (60 * (16 * 1024 + 1));
+    assert_eq!(of_texts(60), 40 - usize::try_from(most).unwrap());
 }

@@ -100,7 +100,7 @@ pub(super) fn read(config: &Value) -> Result<Schedule, Vec<Mistake>> {
 const EXAMPLE: &str = "write `{\"cron\": \"0 9 * * 1-5\", \"timezone\": \"Europe/Paris\"}`";
 
 fn unknown_member(name: &str) -> Mistake {
-    let near = countersign_core::action::nearest(name, MEMBERS);
+    let near = countersign_core::nearest::nearest(name, MEMBERS);
     let hint = near.first().map_or_else(|| format!("a schedule has {}", quoted(&MEMBERS)), |near| format!("did you mean `{near}`?"));
     // A name is a token of a pointer, in which two characters are escaped.
     let token = name.replace('~', "~0").replace('/', "~1");

@@ -1,8 +1,10 @@
 //! How the clocks of a place ran and will run, from the time-zone data that is part of the build: the same on every machine.
 
 use crate::Mistake;
+use countersign_core::nearest::{LIKENESS_MIN, SUGGESTIONS_MAX, ranked};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -77,18 +79,14 @@ fn unknown(name: &str) -> Mistake {
 
 /// The names most like one that does not exist, by the whole name or by its last part: people know cities better than continents.
 fn nearest(said: &str) -> Vec<&'static str> {
-    const LIKENESS_MIN: f64 = 0.85;
+    // The whole name counts for a little more, so that it wins among equal places.
+    const WHOLE: f64 = 0.01;
     let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "_");
-    let place = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
-    let said = plain(said);
-    let likeness = |name: &str| {
-        let name = plain(name);
-        // The whole name counts for a little more, so that it wins among equal places.
-        let whole = strsim::jaro_winkler(&said, &name) + 0.01;
-        whole.max(strsim::jaro_winkler(&place(&said), &place(&name)))
-    };
-    let mut near: Vec<(f64, &str)> =
-        NAMES.iter().map(|name| (likeness(name), name.as_str())).filter(|(likeness, _)| *likeness >= LIKENESS_MIN).collect();
+    let place = |name: &str| plain(name.rsplit('/').next().unwrap_or_default());
+    let names = || NAMES.iter().map(String::as_str);
+    let whole = ranked(said, names(), LIKENESS_MIN - WHOLE, plain).into_iter().map(|(likeness, name)| (likeness + WHOLE, name));
+    let mut near: Vec<_> = whole.chain(ranked(said, names(), LIKENESS_MIN, place)).collect();
     near.sort_by(|(one, first), (other, second)| other.total_cmp(one).then(first.cmp(second)));
-    near.into_iter().take(3).map(|(_, name)| name).collect()
+    let mut seen = BTreeSet::new();
+    near.into_iter().map(|(_, name)| name).filter(|name| seen.insert(*name)).take(SUGGESTIONS_MAX).collect()
 }

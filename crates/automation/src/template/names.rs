@@ -1,6 +1,6 @@
 //! The names that a template may use, and the nearest of them for one that it may not.
 
-use countersign_core::action::nearest;
+use countersign_core::nearest::nearest;
 use std::collections::BTreeSet;
 
 /// The members of `run` that every template sees.
@@ -21,6 +21,9 @@ pub(super) const RUN: [&str; 11] = [
 pub(super) const RUN_FAILED: [&str; 2] = ["failed_step_id", "error"];
 /// The members of `run.error`.
 pub(super) const RUN_ERROR: [&str; 3] = ["code", "message", "step_id"];
+
+/// Names that are listed where none is near; of more, the first.
+const NAMES_LISTED_MAX: usize = 50;
 
 /// The names that are bound where a template stands.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +65,9 @@ pub(super) fn hint<'a>(named: &str, known: impl IntoIterator<Item = &'a str>) ->
     let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match (near.is_empty(), known.is_empty()) {
         (false, _) => format!("the nearest names are {}", quoted(&near)),
+        (true, false) if known.len() > NAMES_LISTED_MAX => {
+            format!("there are {} and {} more", quoted(&known[..NAMES_LISTED_MAX]), known.len() - NAMES_LISTED_MAX)
+        }
         (true, false) => format!("there are {}", quoted(&known)),
         (true, true) => "there are none here".to_owned(),
     }

@@ -3,6 +3,7 @@
 pub(super) mod invoke;
 pub(super) mod meant;
 pub(super) mod params;
+mod price;
 pub(super) mod review;
 pub(super) mod session;
 
@@ -10,7 +11,7 @@ use crate::shared::*;
 use api::Code;
 use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse, LatencyView};
 use api::identity::{SessionView, WhoamiResponse};
-use api::rules::ReviewView;
+use api::rules::{PriceView, ReviewView};
 use clap::{Args, Subcommand};
 use countersign_core::decision::Drift;
 use serde_json::{Value, json};
@@ -49,6 +50,12 @@ pub(crate) enum Action {
     /// List reviewed definitions, and what changed since
     #[command(before_help = "Examples:\n  countersign action reviews")]
     Reviews(Paging),
+    /// Set what a call of an action costs, in dollars
+    #[command(before_help = price::EXAMPLES)]
+    Price(price::Price),
+    /// List the prices of actions
+    #[command(before_help = "Examples:\n  countersign action prices")]
+    Prices(Paging),
     /// Invoke an action; it waits where it needs approval
     #[command(before_help = invoke::EXAMPLES)]
     Invoke(invoke::Invoke),
@@ -78,6 +85,11 @@ impl Action {
             Self::Review(review) => review.run(client, terminal).await,
             Self::Reviews(paging) => {
                 resource::list::<ReviewView>(Asked::of(&paging), client, terminal).await?;
+                Ok(Exit::Ok)
+            }
+            Self::Price(price) => price.run(client, terminal).await,
+            Self::Prices(paging) => {
+                resource::list::<PriceView>(Asked::of(&paging), client, terminal).await?;
                 Ok(Exit::Ok)
             }
             Self::Invoke(invoke) => invoke.run(client, terminal).await,
@@ -164,6 +176,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("safety class", Cell::text(action.safety_class.as_str()))
         .with_some("requires", (!action.requires.is_empty()).then(|| Cell::text(action.requires.join(", "))))
         .with("mode", Cell::mode(action.mode).and(mode_source))
+        .with("price", Cell::text(price::words(action.price.as_ref())))
         .with("reversible", Cell::text(word(action.reversibility).replace('_', " ")))
         .with_some("reaches", (!action.hosts.is_empty()).then(|| Cell::text(action.hosts.join(", "))))
         .with("dry run", Cell::text(dry_run))

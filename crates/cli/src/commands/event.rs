@@ -12,7 +12,7 @@ use api::event::{PublishRequest, PublishedEvents, ReplayGroupRequest, ReplayGrou
 use api::event_types::EventTypeView;
 use api::stream::StreamEvent;
 use clap::{Args, Subcommand};
-use countersign_core::action::nearest;
+use countersign_core::nearest::nearest;
 use countersign_core::{EventId, random_bytes};
 use std::collections::BTreeMap;
 

@@ -84,7 +84,8 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
         Status::Cancelled => Code::AlreadyEnded,
         Status::InDoubt => Code::InDoubt,
     };
-    let code = invocation.error.as_ref().and_then(|error| Code::about_the_call(&error.code)).unwrap_or(code);
+    let error = invocation.error.as_ref().filter(|_| code != Code::InDoubt);
+    let code = error.and_then(|error| Code::about_the_call(&error.code)).unwrap_or(code);
     let id = &invocation.id;
     let detail = match (&invocation.error, &invocation.answer) {
         (Some(error), _) => format!("`{}` {}: {}", invocation.action, invocation.how_it_failed(), error.message),

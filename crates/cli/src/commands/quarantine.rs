@@ -1,4 +1,4 @@
-//! `countersign quarantine`: calls that were too dangerous to run and answers that were too dangerous to return. An admin releases or
+//! `countersign quarantine`: calls that were too dangerous to run and answers that were too dangerous to return. An approver releases or
 //! discards them. Their content is shown only to callers who may see it, and only if they ask for it.
 
 use super::outcome;

@@ -65,6 +65,7 @@ pub(crate) enum RunCommand {
   countersign run rerun run_…                                all of it, with the version that is saved now
   countersign run rerun run_… --from deliver                 what came before `deliver` is taken from the run
   countersign run rerun run_… since=2026-01-31T12:00:00Z     with other inputs
+  countersign run rerun run_… --with-payload                 with what its trigger was given
   countersign run retry run_… --edit-input                   with its inputs as you change them")]
     Rerun(Rerun),
 }
@@ -81,6 +82,9 @@ pub(crate) struct Rerun {
     /// Change its inputs in $VISUAL or $EDITOR first
     #[arg(long, conflicts_with_all = ["words", "input", "inputs"])]
     edit_input: bool,
+    /// Make its inputs anew of what its trigger was given, by the mapping that is saved now
+    #[arg(long, conflicts_with_all = ["words", "input", "inputs", "edit_input"])]
+    with_payload: bool,
     /// The step to begin with
     #[arg(long = "from", value_name = "STEP")]
     step: Option<String>,
@@ -137,11 +141,12 @@ impl Resource for RunView {
         Field::both("trigger", Column::Whole, |one, _| Some(trigger(one))),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
-        Field::line("cost", |one, _| one.cost_usd.as_ref().filter(|cost| *cost != "0").map(|cost| Cell::text(format!("${cost}")))),
+        Field::line("cost", |one, _| one.cost_usd.as_ref().map(|cost| Cell::text(cost_words(cost, &one.unpriced)))),
         Field::line("waits for", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("error", |one, _| maybe(one.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)))),
         Field::line("failed step", |one, _| maybe(one.error.as_ref().and_then(|error| error.step_id.as_ref()))),
         Field::line("inputs", |one, _| text(one.inputs.to_string())),
+        Field::line("payload", |one, _| maybe(one.trigger_payload.as_ref().map(ToString::to_string))),
         Field::line("output", |one, _| maybe(one.output.as_ref().map(ToString::to_string))),
         Field::line("rerun of", |one, _| maybe(one.rerun_of.as_ref())),
         Field::line("asked by", |one, view| view.who(one.asked_by.as_ref()?)),
@@ -167,6 +172,14 @@ impl Resource for RunView {
             _ => None,
         }
     }
+}
+
+/// What a run did cost, and what of it counts nothing.
+fn cost_words(usd: &str, unpriced: &[String]) -> String {
+    if unpriced.is_empty() {
+        return format!("${}", clean::line(usd));
+    }
+    format!("${} (no price, so $0: {})", clean::line(usd), clean::line(&unpriced.join(", ")))
 }
 
 fn name(run: &RunView) -> &str {
@@ -229,7 +242,7 @@ async fn waiting_step(run: &RunView, client: &Client, terminal: &Terminal) -> Op
 pub(super) fn step_line(step: &StepView) -> String {
     let symbol = match step.status {
         StepStatus::Succeeded => "✓",
-        StepStatus::Failed => "✗",
+        StepStatus::Failed | StepStatus::TimedOut => "✗",
         StepStatus::Skipped => "–",
     };
     let receipt = step.receipt.as_ref().map(|receipt| format!(" #{}", receipt.seq)).unwrap_or_default();
@@ -272,10 +285,10 @@ impl RunCommand {
 
 impl Rerun {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let Self { run, words, inputs, edit_input, step, follow } = self;
+        let Self { run, words, inputs, edit_input, with_payload, step, follow } = self;
         let typed = inputs.typed(&words);
         let inputs = if edit_input { edited(&run, client, terminal).await? } else { inputs.read(words, terminal).await? };
-        let request = RerunRequest { from_step: step, inputs };
+        let request = RerunRequest { from_step: step, inputs, with_payload };
         let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await;
         let answer = answer.map_err(|failure| params::retyped(failure, &typed))?;
         started(&answer, None, follow, client, terminal).await

@@ -372,6 +372,39 @@ console.log(JSON.stringify({ output: {} }));
     }
 }
 
+/// The manifest of the older contract, word for word, with the four files of its package.
+#[test]
+fn the_package_of_the_contract_runs_as_it_stands() {
+    let server = Server::start_with(&[CODE, ("COUNTERSIGN_COMMAND_ALLOWLIST", "node --check {file}")]);
+    let owner = server.owner();
+    let at = owner.folder().join("kit/actions/example_action");
+    std::fs::create_dir_all(&at).unwrap();
+    let execute = r#"
+const fs = require("fs");
+const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
+fs.mkdirSync("/stage/src");
+fs.writeFileSync("/stage/src/file.js", input.text);
+console.log(JSON.stringify({ output: {} }));
+"#;
+    let manifest = include_str!("../../../server/tests/seed/action.json");
+    for (file, text) in [("action.json", manifest), ("execute.js", execute), ("verify.js", FINE), ("rollback.js", FINE)] {
+        std::fs::write(at.join(file), text).unwrap();
+    }
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.example_action", "allow"]).ok();
+    let written = || std::fs::read_to_string(server.workspace().join("src/file.js")).ok();
+    let done = invoke(&owner, "kit.example_action", &["text=let fine = 1;"]).ok().json();
+    let checks: Vec<_> = done["invocation"]["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
+    assert_eq!(checks, ["result_schema", "read_back", "verify", "node --check src/file.js"], "{done:#}");
+    assert_eq!(written().as_deref(), Some("let fine = 1;"));
+    // What its command does not accept is rolled back.
+    invoke(&owner, "kit.example_action", &["text=let not fine"]);
+    let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["status"], "reverted", "{listed:#}");
+    assert_eq!(written().as_deref(), Some("let fine = 1;"));
+    owner.run(&["receipt", "verify"]).ok();
+}
+
 #[test]
 fn code_has_room_to_put_things_aside_and_nothing_of_it_is_an_effect() {
     let server = Server::start_with(&[CODE]);

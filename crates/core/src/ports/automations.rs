@@ -18,6 +18,8 @@ pub trait Automations: Send + Sync {
         automation: &'a AutomationId,
         trigger: &'a str,
     ) -> Future<'a, Result<Option<Trigger>, Error>>;
+    /// When the automation last started a run, whatever started it; `None` if it never did, as far as that is kept.
+    fn last_fired_at<'a>(&'a self, org: &'a OrgId, automation: &'a AutomationId) -> Future<'a, Result<Option<Timestamp>, Error>>;
     /// At most `limit` enabled schedules of active automations that are due, of every org, the longest due first.
     fn list_due_triggers(&self, limit: u32) -> Future<'_, Result<Vec<Trigger>, Error>>;
     /// At most `limit` enabled schedules of active automations that will not fire as they have to, of every org: they have no time at which they

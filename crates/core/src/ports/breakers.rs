@@ -1,7 +1,7 @@
 //! Circuit breakers: targets that fail again and again.
 
 use super::Error;
-use crate::breaker::{Breaker, BreakerKey, LetThrough};
+use crate::breaker::{Breaker, BreakerKey, CountedFailure};
 use crate::{Future, OrgId};
 use std::sync::Arc;
 
@@ -10,13 +10,7 @@ pub trait Breakers: Send + Sync {
     /// Every target that has failed since it last worked.
     fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>>;
     /// Counts a failure of a target. If there are too many keys with a caller's label, a new one is not counted.
-    fn break_once<'a>(
-        &'a self,
-        org: &'a OrgId,
-        key: &'a BreakerKey,
-        reason: &'a str,
-        let_through: LetThrough,
-    ) -> Future<'a, Result<(), Error>>;
+    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, failure: CountedFailure<'a>) -> Future<'a, Result<(), Error>>;
     /// The target works: its failures are forgotten.
     fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
     /// Lets one call through to a target whose waiting time has passed. Returns whether it is this call.

@@ -18,8 +18,8 @@ pub trait EventBus: Send + Sync {
     /// Takes up to `limit` events that are due to the group, for `limits::EVENT_LEASE_SECONDS`: those that were given back or left first, then
     /// new ones. `None` if there is no such group.
     fn claim_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, limit: u32) -> Future<'a, Result<Option<Vec<Claimed>>, Error>>;
-    /// Lets one server at a time read the log for a group without claiming. Returns whether it is this one; it asks again before each look,
-    /// and after `limits::GROUP_HELD_SECONDS` without that another server may.
+    /// Lets one server at a time read the log for a group without claiming. Returns whether it is this one; it asks again before each look.
+    /// After `limits::GROUP_HELD_SECONDS` without that another server may, and at once when this one is gone.
     fn hold_group<'a>(&'a self, org: &'a OrgId, group: &'a GroupName) -> Future<'a, Result<bool, Error>>;
     /// Says that a consumer which reads the log in order, without claiming, has worked on everything up to `to` but `lost` events, which were
     /// no longer kept when it came to them. Returns false, and changes nothing, if the group is not at `from`: another consumer was faster, or

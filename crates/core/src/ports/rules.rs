@@ -3,6 +3,7 @@
 use super::Error;
 use crate::decision::Lock;
 use crate::policies::PoliciesInForce;
+use crate::price::PriceRow;
 use crate::switch::Switch;
 use crate::{ActionId, AutomationId, ConnectionId, Future, Grant, Mode, OrgId, Session, Space, SpaceId, UserId};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub trait Rules: Send + Sync {
     fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>>;
     /// Whether this action may reach from one space into another, which is named as the params name it.
     fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>>;
+    /// What a call of this action costs; `None` if it has no price.
+    fn find_price<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<PriceRow>, Error>>;
     /// The texts of the org's canary tokens.
     fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
     /// Grants that could replace an approval now, the narrowest first.

@@ -3,7 +3,7 @@
 use super::Error;
 use super::events::Cause;
 use crate::automation::{Firing, FiringReason, Tick, TriggerType};
-use crate::run::{Run, StepRecord};
+use crate::run::{Run, StepRecord, TriggerPayload};
 use crate::{
     Amount, AutomationId, Digest, EventId, FiringId, Future, Invocation, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp,
     UserId,
@@ -34,6 +34,8 @@ pub trait Runs: Send + Sync {
     fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>>;
     /// The run with its inputs, as it was given them.
     fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>>;
+    /// What the trigger of a run was given, as it was given it; `None` if that is not kept, or no longer.
+    fn find_trigger_payload<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<TriggerPayload>, Error>>;
     /// The steps that have ended, in order.
     fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
     /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
@@ -49,15 +51,17 @@ pub trait Runs: Send + Sync {
     fn mean_cost<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<Amount>, Error>>;
     /// How long 95 of 100 of the last calls of an action took, if there were any.
     fn measured_p95_ms<'a>(&'a self, org: &'a OrgId, action: &'a str) -> Future<'a, Result<Option<u64>, Error>>;
-    /// Has the runs go on that wait for these calls. Returns whether there are any.
-    fn wake_runs<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>>;
+    /// Whether a run waits for one of these calls. The write that ends a call has its run go on.
+    fn is_waited_for<'a>(&'a self, org: &'a OrgId, invocations: &'a [InvocationId]) -> Future<'a, Result<bool, Error>>;
     /// Asks for the end of a run. Its worker ends it, or the next that takes it up.
     fn cancel_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId, by: &'a PrincipalId) -> Future<'a, Result<Option<Run>, Error>>;
     /// Frees runs whose worker has gone. A run that was freed too often is quarantined. Returns how many were freed.
     fn free_lost_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// Frees everything that is leased: this is the only worker, and it has just begun.
     fn free_all_runs(&self) -> Future<'_, Result<u64, Error>>;
-    /// Wakes runs that wait for a call which has ended without their being woken, at most 100 of every org. Returns how many.
+    /// Frees what earlier servers on this data folder have leased: they are certainly gone.
+    fn free_earlier_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// Wakes runs that wait for a call which ended a while ago without their being woken, at most 100 of every org. Returns how many.
     fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>>;
     /// Lets runs go on that wait behind another which is not there, at most 100 of every org. Returns how many.
     fn promote_stuck_runs(&self) -> Future<'_, Result<u64, Error>>;
@@ -109,6 +113,8 @@ pub struct Start {
     pub inputs: Value,
     /// The same, redacted.
     pub shown_inputs: Value,
+    /// What they were mapped from.
+    pub payload: Option<TriggerPayload>,
     pub queue: String,
     pub concurrency: Concurrency,
     /// At most so many firings of the trigger start a run in that time.

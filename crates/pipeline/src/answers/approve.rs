@@ -87,6 +87,7 @@ impl Pipeline {
             return Err(Error::CannotRun { invocation: id.clone(), failure });
         }
         let beyond = self.beyond_of(principal, &pending, &space, yes.beyond).await?;
+        let sets_mode = matches!(beyond, Beyond::Always);
         let edited = match yes.params {
             Some(params) => self.edit(principal, &pending, yes.shown, params).await?,
             None => None,
@@ -133,6 +134,9 @@ impl Pipeline {
         let resumed = self.walk.resume(Invocation::clone(&approved)).await;
         drop(walking);
         self.advance_of(&approved).await;
+        if sets_mode && resumed.is_ok() {
+            self.end_void(&approved.org, Some(&approved.action)).await;
+        }
         match resumed {
             // The answer is stored; the sweep resumes the call later.
             Err(Error::Store(_) | Error::RulesKeepChanging) => Ok(Outcome::Pending(approved)),
@@ -194,7 +198,8 @@ impl Pipeline {
             // A denial by drift, a policy or a void approval is another conflict than a person's denial.
             let conflict = match invocation.denied_by {
                 Some(DeniedBy::Drift) => Conflict::DefinitionMismatch,
-                Some(DeniedBy::Policy | DeniedBy::Binding) => Conflict::Ended,
+                Some(DeniedBy::Binding) => Conflict::of_void(&invocation).unwrap_or(Conflict::Ended),
+                Some(DeniedBy::Policy) => Conflict::Ended,
                 Some(DeniedBy::Person) | None => conflict_with(invocation.status),
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });

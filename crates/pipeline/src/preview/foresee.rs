@@ -11,6 +11,7 @@ use crate::walk::gate::{Gated, Gates, caught};
 use crate::walk::hold::{approvals_needed, redefined};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::{is_truncated, truncate};
+use crate::walk::weight::Weight;
 use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files, warn};
 use countersign_core::invocation::{Failure, Intention};
@@ -19,12 +20,8 @@ use countersign_core::session::SessionLabel;
 use countersign_core::source::AfterError;
 use countersign_core::{ActionId, Invocation, Mode, OrgId, SessionId, SpaceId, Status};
 use policy::Finding;
-use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
-
-/// How many pages of pending calls are looked at to count the void ones.
-const PAGES_COUNTED: usize = 5;
 
 /// What an approver can know about a pending call.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +64,7 @@ impl Foresight {
     }
 }
 
-fn failure_by(conflict: Conflict) -> Failure {
+pub(super) fn failure_by(conflict: Conflict) -> Failure {
     Failure { code: conflict.code().into(), message: conflict.message().into() }
 }
 
@@ -92,44 +89,8 @@ impl Pipeline {
         Ok(foresight)
     }
 
-    /// Why an approval of this pending call would run nothing: what it covers has changed since the call was requested. `None` while the
-    /// approval would still fit, also where something else is in the way for now, such as a kill switch.
-    pub async fn void_reason(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
-        let blocked = match self.gated_again(held).await? {
-            Ok(gated) => {
-                let moded = self.walk.mode_of(&gated).await?;
-                self.blocked_by(held, &gated, &moded).await?.map(failure_by)
-            }
-            Err(failure) => Some(failure),
-        };
-        Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
-    }
-
-    /// How many pending calls are void, of one action or of all. `None` if there are too many to look at.
-    pub async fn count_void(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Option<u64>, Error> {
-        let (mut void, mut after) = (0, None);
-        for _page in 0..PAGES_COUNTED {
-            let page = self.ledger().list_in_status(org, Status::Pending, after.as_ref()).await?;
-            let Some(last) = page.last().map(|last| last.id.clone()) else { return Ok(Some(void)) };
-            for pending in page.iter().filter(|pending| action.is_none_or(|action| *action == pending.action)) {
-                void += u64::from(self.is_void(pending).await?);
-            }
-            after = Some(last);
-        }
-        Ok(None)
-    }
-
-    async fn is_void(&self, pending: &Invocation) -> Result<bool, Error> {
-        match self.void_reason(pending).await {
-            Ok(reason) => Ok(reason.is_some()),
-            // It was answered meanwhile: it is no longer pending, so it cannot be void.
-            Err(Error::Conflict { .. }) => Ok(false),
-            Err(other) => Err(other),
-        }
-    }
-
     /// The pending call after the gates as they are now, or why it does not pass them.
-    async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
+    pub(super) async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
         if held.status != Status::Pending {
             return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
         }
@@ -138,6 +99,11 @@ impl Pipeline {
             // The params go with the end of a call, and this one may have ended since it was read.
             Err(error) => return Err(self.ended_meanwhile(held).await?.unwrap_or(error)),
         };
+        let (pipeline, held, weight) = (self.clone(), held.clone(), Weight::of(&params));
+        weight.run(Box::pin(async move { pipeline.gated_with(&held, params).await })).await
+    }
+
+    async fn gated_with(&self, held: &Invocation, params: Value) -> Result<Result<Gated, Failure>, Error> {
         let Some(admitted) = self.walk.admit_held(held, params).await? else {
             return Ok(Err(failure_by(Conflict::TupleMismatch)));
         };
@@ -255,7 +221,7 @@ impl Pipeline {
 
     /// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or a part of its binding that no longer
     /// holds.
-    async fn blocked_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+    pub(super) async fn blocked_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
         match (moded.stopped(), moded.decision.mode) {
             (Some(_), _) => Ok(Some(Conflict::Stopped)),
             (None, Mode::Deny) => Ok(Some(Conflict::PolicyMismatch)),

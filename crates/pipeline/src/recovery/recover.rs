@@ -26,8 +26,8 @@ enum Which {
     AllUntil(Timestamp),
     /// Other servers use the database: only calls of servers that are gone, calls that are too old for any walk to be still running, and
     /// this server's own calls whose walk broke off. At a start the calls in doubt are reconciled too, because this server may see what the
-    /// others cannot.
-    Stale { is_starting: bool },
+    /// others cannot, and what was approved before is taken up at once.
+    Stale { started: Option<Timestamp> },
 }
 
 impl Pipeline {
@@ -37,7 +37,7 @@ impl Pipeline {
         async move {
             let is_alone = pipeline.ledger().join().await?;
             pipeline.walk.fault("recover.joined");
-            let which = if is_alone { Which::AllUntil(before) } else { Which::Stale { is_starting: true } };
+            let which = if is_alone { Which::AllUntil(before) } else { Which::Stale { started: Some(before) } };
             pipeline.settle(which).await
         }
     }
@@ -56,7 +56,7 @@ impl Pipeline {
                 }
             }
         }
-        self.settle(Which::Stale { is_starting: false }).await
+        self.settle(Which::Stale { started: None }).await
     }
 
     /// Finds out what became of a running call whose server is silent, for a run that goes on here. That server may only have lost touch, so
@@ -89,7 +89,7 @@ impl Pipeline {
             // Each call is reconciled once per run, even if its source could not tell.
             let mut asked = HashSet::new();
             self.settle_running(&org, which, now, &mut asked).await?;
-            if which != (Which::Stale { is_starting: false }) {
+            if which != (Which::Stale { started: None }) {
                 self.settle_doubts(&org, &asked).await?;
             }
             self.take_up_approved(&org, which, now).await?;
@@ -163,7 +163,8 @@ impl Pipeline {
                 let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
                 let is_due = match which {
                     Which::AllUntil(start) => since <= start,
-                    Which::Stale { .. } => since.plus_seconds(APPROVED_SECONDS) <= now,
+                    // The claim leaves it to a server that lives.
+                    Which::Stale { started } => started.is_some_and(|start| since <= start) || since.plus_seconds(APPROVED_SECONDS) <= now,
                 };
                 // What was left runs when it is asked for again.
                 if !is_stopped && !is_part && is_due && !self.ledger().has_left(org, &approved.id).await? {

@@ -3,11 +3,13 @@
 
 use super::gate::Gated;
 use super::ground::Walk;
+use super::resolve::Resolved;
 use crate::error::{Conflict, Error};
 use countersign_core::invocation::{Answer, Binding};
 use countersign_core::ledger::SignedAnswer;
 use countersign_core::source::SentAs;
 use countersign_core::{Decision, Digest, Invocation, PrincipalId, Status, Timestamp, json};
+use durable::heavy;
 use policy::digest::{Bound, Mismatch, binding, mismatch};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -65,10 +67,7 @@ impl Walk {
     pub(crate) async fn bound(&self, gated: &Gated, decision: &Decision, terms: Terms) -> Result<Bound, Error> {
         let resolved = &gated.validated.resolved;
         let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
-        let connection_version = match resolved.connection() {
-            Some(connection) => self.ledger().connection_version(&session.org, connection).await?,
-            None => None,
-        };
+        let (connection, connection_version) = self.sent_as(resolved).await?;
         Ok(Bound {
             org: session.org.clone(),
             space: session.space.clone(),
@@ -77,10 +76,7 @@ impl Walk {
             owner: request.principal.owner.clone(),
             automation_run: None,
             source: action.id.source().to_owned(),
-            connection: resolved.sent_as.as_ref().map(|sent_as| match sent_as {
-                SentAs::Connection(connection) => connection.to_string(),
-                SentAs::Setting(setting) => setting.clone(),
-            }),
+            connection,
             connection_version,
             action: action.id.clone(),
             tier: resolved.tier(),
@@ -98,12 +94,26 @@ impl Walk {
         })
     }
 
+    /// As whom the call's requests are sent now, and the version of that connection.
+    pub(crate) async fn sent_as(&self, resolved: &Resolved) -> Result<(Option<String>, Option<i64>), Error> {
+        let version = match resolved.connection() {
+            Some(connection) => self.ledger().connection_version(&resolved.admitted.session.org, connection).await?,
+            None => None,
+        };
+        let sent_as = resolved.sent_as.as_ref().map(|sent_as| match sent_as {
+            SentAs::Connection(connection) => connection.to_string(),
+            SentAs::Setting(setting) => setting.clone(),
+        });
+        Ok((sent_as, version))
+    }
+
     pub(crate) async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
         let missing = || Error::Internal { message: format!("the params of `{}` are gone or do not open", approved.id) };
         let sealed = self.ledger().find_sealed_params(&approved.org, &approved.id).await?.ok_or_else(missing)?;
         let key = self.inner.keyring.space_key(&approved.org, &approved.space).await?;
-        let plain = key.open(&params_context(approved.id.as_str()), &sealed).map_err(|_| missing())?;
-        json::parse_strict(&plain).map_err(|_| missing())
+        let context = params_context(approved.id.as_str());
+        let open = move || json::parse_strict(&key.open(&context, &sealed).ok()?).ok();
+        heavy::compute(open).await.ok_or_else(missing)
     }
 }
 

@@ -1,12 +1,15 @@
-//! The circuit breaker. A target that fails again and again is not called for a while; then one call is let through, and its outcome
-//! decides for all. A call that a person approved is tried anyway: a person knows more than a counter.
+//! The circuit breaker. A target that fails again and again, or too often, is not called for a while; then one call is let through, and its
+//! outcome decides for all. A call that a person approved is tried anyway: a person knows more than a counter.
 
 use crate::error::Error;
 use crate::walk::decide::Cleared;
 use crate::walk::ground::Walk;
-use countersign_core::breaker::{BreakerKey, BreakerState, LetThrough};
-use countersign_core::limits::{BREAKER_PROBE_SECONDS, CALL_TIMEOUT_MS};
+use countersign_core::breaker::{BreakerKey, BreakerState, CountedFailure, FailureRate, LatestCalls, LetThrough};
+use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_PROBE_SECONDS, BREAKER_TARGETS_MAX};
 use countersign_core::source::{self, Output};
+use countersign_core::{OrgId, Timestamp};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 
 /// Whether the target of a call has failed since it last worked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,14 +44,23 @@ impl Walk {
             if target == Target::Works {
                 target = Target::HasFailed;
             }
+            if known.state != BreakerState::Closed {
+                // Once it is closed again, what opened it no longer counts, on no server.
+                self.inner.lately.forget(org, &key);
+            }
             if known.state == BreakerState::Closed || cleared.approval().is_some() {
                 continue;
             }
             let now = self.ledger().now().await?;
             if known.until > now || !self.ledger().claim_probe(org, &key, BREAKER_PROBE_SECONDS).await? {
+                let why = if known.failures >= BREAKER_FAILURES_MAX {
+                    format!("has failed {} times in a row", known.failures)
+                } else {
+                    "failed in at least half of its latest calls".to_owned()
+                };
                 let message = format!(
-                    "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
-                    known.key, known.failures, known.reason, known.until
+                    "`{}` {why}, last with `{}`; nothing was sent, one call is let through at {}",
+                    known.key, known.reason, known.until
                 );
                 let left_ms = u64::try_from(known.until.as_micros().saturating_sub(now.as_micros())).unwrap_or_default().div_ceil(1_000);
                 // If its time is over, another call was let through just now, and has so long to decide.
@@ -60,12 +72,11 @@ impl Walk {
         Ok(Ok(target))
     }
 
-    /// Counts the outcome. If the store is unavailable, nothing is counted and the caller still gets the answer.
+    /// Counts the outcome. If the store is unavailable, a failure is counted here alone, and the caller still gets the answer.
     pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
         let failed_with = match answer.as_ref().map_or_else(|error| said_by(error, patience_of(cleared)), |_| Said::Works) {
             Said::Nothing => return,
-            Said::Works if target == Target::Works => return,
             Said::Works => None,
             Said::Fails(code) => Some(code),
         };
@@ -73,14 +84,57 @@ impl Walk {
             Target::IsTried => LetThrough::ToDecide,
             Target::Works | Target::HasFailed => LetThrough::AsAny,
         };
+        let now = self.now();
         for key in keys_of(cleared) {
-            let noted = match failed_with {
-                Some(code) => self.ledger().break_once(org, &key, code, let_through).await,
-                None => self.ledger().close_breaker(org, &key).await,
+            let rate = self.inner.lately.count(org, &key, now, u32::from(failed_with.is_some()));
+            let noted = match (failed_with, target) {
+                (Some(code), _) => {
+                    if rate == FailureRate::TooHigh {
+                        self.inner.lately.forget(org, &key);
+                    }
+                    self.ledger().break_once(org, &key, CountedFailure { code, let_through, rate }).await
+                }
+                // A call that works where nothing has failed writes nothing.
+                (None, Target::Works) => continue,
+                (None, Target::HasFailed | Target::IsTried) => self.ledger().close_breaker(org, &key).await,
             };
             if let Err(error) = noted {
                 tracing::warn!(%key, %error, "how a target fares could not be noted");
             }
+        }
+    }
+}
+
+/// The latest calls of each target, as this server made them. They are in memory, so that a success costs no write.
+#[derive(Default)]
+pub(crate) struct Lately(Mutex<HashMap<OrgId, HashMap<BreakerKey, LatestCalls>>>);
+
+impl Lately {
+    /// Counts a call, and says how many of the latest failed. What is not counted has a low rate: a target beyond those that are counted at a
+    /// time, and a caller's label, of which there can be any number.
+    fn count(&self, org: &OrgId, key: &BreakerKey, now: Timestamp, failures: u32) -> FailureRate {
+        if key.is_labelled() {
+            return FailureRate::Low;
+        }
+        let mut all = self.0.lock();
+        if let Some(known) = all.get_mut(org).and_then(|targets| targets.get_mut(key)) {
+            known.count(now, failures);
+            return known.failure_rate(now);
+        }
+        if all.values().map(HashMap::len).sum::<usize>() >= BREAKER_TARGETS_MAX {
+            all.values_mut().for_each(|targets| targets.retain(|_, latest| !latest.is_over(now)));
+            all.retain(|_, targets| !targets.is_empty());
+            if all.values().map(HashMap::len).sum::<usize>() >= BREAKER_TARGETS_MAX {
+                return FailureRate::Low;
+            }
+        }
+        all.entry(org.clone()).or_default().entry(key.clone()).or_default().count(now, failures);
+        FailureRate::Low
+    }
+
+    fn forget(&self, org: &OrgId, key: &BreakerKey) {
+        if let Some(targets) = self.0.lock().get_mut(org) {
+            targets.remove(key);
         }
     }
 }
@@ -106,9 +160,7 @@ enum Patience {
 
 fn patience_of(cleared: &Cleared) -> Patience {
     let resolved = &cleared.gated().validated.resolved;
-    let limit_ms = resolved.action().timeout_ms.min(CALL_TIMEOUT_MS);
-    let wanted_ms = resolved.admitted.request.call.bounds.timeout_ms;
-    if wanted_ms.is_some_and(|wanted_ms| wanted_ms < limit_ms) { Patience::Shorter } else { Patience::Whole }
+    if resolved.admitted.request.call.bounds.shortens(resolved.action()) { Patience::Shorter } else { Patience::Whole }
 }
 
 /// What an answer tells about the health of the target.
@@ -120,15 +172,16 @@ enum Said {
 }
 
 /// The codes for package code that did not end by itself.
-const ENDED: [&str; 5] = [OUT_OF_TIME, "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
-
-/// The one of these codes that means a timeout.
-const OUT_OF_TIME: &str = "package_timed_out";
+const ENDED: [&str; 5] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
 
 fn said_by(error: &source::Error, patience: Patience) -> Said {
     match error {
         // A timeout that the caller shortened says nothing about the target; otherwise any caller could open the breaker for everybody.
-        source::Error::TimedOut { .. } | source::Error::Failed { code: OUT_OF_TIME, .. } if patience == Patience::Shorter => Said::Nothing,
+        source::Error::TimedOut { .. } | source::Error::Failed { .. }
+            if patience == Patience::Shorter && source::is_time_out(error.code()) =>
+        {
+            Said::Nothing
+        }
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
         source::Error::TimedOut { .. } => Said::Fails(error.code()),
         // Package code that was killed or timed out counts as a failure. Code that ended with an error of its own does not.

@@ -14,9 +14,10 @@ use countersign_core::ledger::{Approval, EntryDraft, EntryId, EventDraft, Finish
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
 use countersign_core::observe::Observed;
 use countersign_core::ports::events::ACTION_EXECUTED;
+use countersign_core::price::Price;
 use countersign_core::{
-    ActionId, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
-    ledger,
+    ActionId, Amount, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
+    Tier, ledger,
 };
 use durable::Pace;
 use policy::digest::Bound;
@@ -104,7 +105,11 @@ impl Ending {
     /// The end that a person gave to a call in doubt.
     pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
         let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
-        Self::begun(doubted, status, failure, key)
+        let mut ending = Self::begun(doubted, status, failure, key);
+        if status != Status::Succeeded {
+            charge(&mut ending.invocation, |_| Amount::default());
+        }
+        ending
     }
 
     /// The end of a call that has an intent, and whose source is not asked any more.
@@ -190,6 +195,8 @@ impl Walk {
 
     fn finish_as(&self, id: &ReceiptId, mut ending: Ending) -> Result<Arc<Finish>, Error> {
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
+        let was_made = ending.execution != Execution::Never;
+        charge(&mut ending.invocation, |price| if was_made { price.of(None) } else { Amount::default() });
         let parts = reward::reward(&measured(&ending), &self.inner.settings.reward);
         let body = receipt_body(id, &ending, parts)?;
         Ok(Arc::new(Finish {
@@ -372,6 +379,13 @@ impl Walk {
     }
 }
 
+/// Says what a call did cost, unless that was said before.
+pub(super) fn charge(invocation: &mut Invocation, cost: impl FnOnce(&Price) -> Amount) {
+    if let Some(charge) = &mut invocation.charge {
+        charge.usd.get_or_insert_with(|| cost(&charge.price));
+    }
+}
+
 /// How long an outcome is kept in memory while the store is unavailable.
 pub(crate) const STORE_AWAY_MAX: Duration = Duration::from_secs(RECORD_RETRY_SECONDS);
 
@@ -539,7 +553,12 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, parts: RewardParts) -> Result<S
         reverses: invocation.reverses.clone(),
         settled: invocation.aftermath.settled.clone(),
         // Code inside the server shares its processor time with every other call, so no honest figure exists for a single call.
-        cost: Cost { cpu_ms: invocation.meter.cpu_ms(), energy_uj: invocation.meter.energy_uj() },
+        cost: Cost {
+            cpu_ms: invocation.meter.cpu_ms(),
+            energy_uj: invocation.meter.energy_uj(),
+            price: invocation.charge.as_ref().map(|charge| charge.version),
+            usd: invocation.charge.as_ref().and_then(|charge| charge.usd),
+        },
         timing: Timing {
             queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
             exec_ms: exec_ms(invocation),

@@ -11,13 +11,14 @@ use super::intent::{Announcement, Started, approval_body, needs_intent};
 use super::replay::Taken;
 use crate::catalogue::Definition;
 use crate::error::Error;
-use countersign_core::action::Reversibility;
+use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::{Announced, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::Row;
+use countersign_core::price::Charge;
 use countersign_core::source::{self, AfterError, Output, Source};
-use countersign_core::{Digest, Invocation, PrincipalId, Status};
+use countersign_core::{Action, Digest, Invocation, PrincipalId, Status};
 use receipt::body::ApprovalBody;
 use serde_json::Value;
 use std::sync::Arc;
@@ -83,6 +84,9 @@ impl Walk {
                 return Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, Row::Insert, Err(open.error), walking))));
             }
         };
+        if invocation.intention == Intention::Effect {
+            invocation.charge = self.ledger().find_price(&invocation.org, &invocation.action).await?.map(Charge::from);
+        }
         self.label_before(cleared.gated()).await?;
         self.inner.progress.decided(&invocation.id, cleared.rules_version());
         // Joined before the row exists: recovery treats a running row that no process is walking as left behind.
@@ -150,7 +154,7 @@ impl Walk {
         })
     }
 
-    /// Tries until the source answers, or an error is not transient, or no attempts are left.
+    /// Tries until the source answers, or the table of retries permits no other attempt, or none is left.
     async fn attempt(
         &self,
         cleared: &Cleared,
@@ -158,20 +162,28 @@ impl Walk {
         row: &Row,
         mut ready: Result<(), source::Error>,
     ) -> Result<Result<Output, source::Error>, Error> {
+        // An earlier attempt may have had the effect: then no later error says that there was none.
+        let mut doubted = None;
         loop {
             let answer = match ready {
                 Ok(()) => self.once(cleared, invocation, &[]).await,
                 Err(error) => Err(error),
             };
-            let Err(error) = &answer else {
-                return Ok(answer);
+            let answer = match answer {
+                // What the source can still find out is not tried again.
+                Err(error) if leaves_doubt(&error, invocation) && self.may_try_again(cleared, invocation, &error) => {
+                    Box::pin(self.look_again(cleared, invocation, error)).await?
+                }
+                known => known,
             };
-            let is_last = is_tried_again_by_its_run(cleared) || invocation.attempts >= self.attempts_max(invocation);
-            // A transient error guarantees that there was no effect: only then is another attempt safe.
-            if !error.is_transient() || self.asks_for_too_long(error) || is_last {
-                return Ok(answer);
+            let error = match answer {
+                Err(error) => error,
+                answered => return Ok(answered),
+            };
+            if !self.may_try_again(cleared, invocation, &error) {
+                return Ok(Err(doubted.unwrap_or(error)));
             }
-            tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
+            tokio::time::sleep(self.backoff(invocation.attempts, &error)).await;
             if *row == Row::Insert {
                 invocation.attempts += 1;
                 ready = Ok(());
@@ -179,13 +191,30 @@ impl Walk {
             }
             let mut next = Box::new(invocation.clone());
             next.attempts += 1;
-            ready = Box::pin(self.make_ready(cleared, &mut next, &[])).await?;
+            ready = if leaves_doubt(&error, invocation) || doubted.is_some() {
+                // Preparing again would keep what the effect may have left in place of what was there before it.
+                Ok(())
+            } else {
+                Box::pin(self.make_ready(cleared, &mut next, &[])).await?
+            };
             // Without an intent of its own there is no further attempt: the last answer is the outcome.
             if !Box::pin(self.begin_again(cleared, &next, Some(cleared.rules_version()))).await? {
-                return Ok(answer);
+                return Ok(Err(doubted.unwrap_or(error)));
             }
             *invocation = *next;
+            if leaves_doubt(&error, invocation) {
+                doubted = Some(error);
+            }
         }
+    }
+
+    /// Whether another attempt is made here after this error. A run makes those of its calls itself.
+    fn may_try_again(&self, cleared: &Cleared, invocation: &Invocation, error: &source::Error) -> bool {
+        let is_left_to_its_run = is_tried_again_by_its_run(cleared) || is_of_run(cleared) && leaves_doubt(error, invocation);
+        invocation.attempts < self.attempts_max(invocation)
+            && !is_left_to_its_run
+            && !self.asks_for_too_long(error)
+            && may_be_made_again(invocation, cleared.gated().validated.resolved.action(), error)
     }
 
     /// Makes one attempt: performs the requested effect, or reverts it.
@@ -311,8 +340,20 @@ impl Origin {
 /// would not know it.
 fn is_tried_again_by_its_run(cleared: &Cleared) -> bool {
     let admitted = &cleared.gated().validated.resolved.admitted;
-    let is_of_run = matches!(admitted.request.principal.id, PrincipalId::Automation(_));
-    is_of_run && cleared.approval().is_none() && admitted.entrance.replaces().is_none()
+    is_of_run(cleared) && cleared.approval().is_none() && admitted.entrance.replaces().is_none()
+}
+
+fn is_of_run(cleared: &Cleared) -> bool {
+    matches!(cleared.gated().validated.resolved.admitted.request.principal.id, PrincipalId::Automation(_))
+}
+
+/// What the table of retries says of a call that failed. A revert whose outcome is unknown is looked at again instead.
+pub(crate) fn may_be_made_again(invocation: &Invocation, action: &Action, error: &source::Error) -> bool {
+    let repeatability = match invocation.intention {
+        Intention::Effect | Intention::DryRun => action.repeatability,
+        Intention::Revert => Repeatability::NotRepeatable,
+    };
+    error.cause().permits_another(invocation.tier.class(), repeatability)
 }
 
 /// Preparing changes nothing, so an error while preparing leaves no doubt.

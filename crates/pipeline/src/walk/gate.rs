@@ -128,6 +128,7 @@ impl Gated {
             edit: None,
             grant: None,
             spends: None,
+            charge: None,
             observed: None,
             redacted: self.taken_out.clone(),
             released_from: resolved.admitted.entrance.released_from().cloned(),

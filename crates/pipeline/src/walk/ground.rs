@@ -1,5 +1,6 @@
 //! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
+use super::breaker::Lately;
 use super::condition::Conditions;
 use super::drift::Appeared;
 use super::open_lines::OpenLines;
@@ -8,6 +9,7 @@ use super::reward::RewardWeights;
 use super::stage::{Stage, Stages, Timed};
 use super::tally::Tally;
 use super::unverified::Unverified;
+use super::voids::Voids;
 use crate::catalogue::Catalogue;
 use crate::walk::progress_log::ProgressLog;
 use countersign_core::checks::Commands;
@@ -124,8 +126,11 @@ pub(crate) struct Inner {
     pub(crate) walking: Claims<InvocationId>,
     /// Effects that could not be verified.
     pub(crate) unverified: Unverified,
+    /// What is known of pending calls that may be void.
+    pub(crate) voids: Voids,
     /// The free request slots of each source of each org.
     pub(crate) slots: Mutex<HashMap<OrgId, HashMap<String, Arc<Semaphore>>>>,
+    pub(crate) lately: Lately,
 }
 
 impl Walk {
@@ -157,7 +162,9 @@ impl Walk {
             closing: CancellationToken::new(),
             walking: Claims::default(),
             unverified: Unverified::default(),
+            voids: Voids::default(),
             slots: Mutex::default(),
+            lately: Lately::default(),
         };
         Self { inner: Arc::new(inner) }
     }

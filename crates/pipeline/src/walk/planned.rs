@@ -91,22 +91,24 @@ fn without_way_back(resolved: &Resolved) -> Option<Failure> {
     Some(Failure { code: ROLLBACK_PLAN_MISSING.into(), message })
 }
 
-/// A plan that asks for it, and every planned write, is verified by more than the schema of its result.
+/// A planned write is verified by more than the schema of its result. Whether that of a read fits is looked at whatever its plan says.
 fn without_verification(resolved: &Resolved, plan: &Planned) -> Option<Failure> {
-    let missing = |message: String| Some(Failure { code: VERIFICATION_MISSING.into(), message });
-    let is_write = is_write(resolved);
-    if is_write && plan.is_verified == Some(false) {
-        let tier = resolved.tier();
-        return missing(format!("`verification.required` must not be false: a planned write of tier {tier} is verified; nothing ran"));
-    }
-    let has_check = !resolved.action().checks.is_empty() || !resolved.admitted.request.call.commands.is_empty();
-    if has_check || !(is_write || plan.is_verified == Some(true)) {
+    if !is_write(resolved) {
         return None;
     }
-    missing(format!(
-        "`verification.commands` is empty, and `{}` declares no check: a result that fits its schema is no verification; nothing ran",
-        resolved.action().id
-    ))
+    let (tier, action) = (resolved.tier(), &resolved.action().id);
+    let has_check = !resolved.action().checks.is_empty() || !resolved.admitted.request.call.commands.is_empty();
+    let message = match (plan.is_verified, has_check) {
+        (Some(false), _) => {
+            format!("`verification.required` must not be false: a planned write of tier {tier} is verified; nothing ran")
+        }
+        (None | Some(true), true) => return None,
+        (None | Some(true), false) => format!(
+            "`verification.commands` is empty, and `{action}` declares no check: the effect of a planned write of tier {tier} is verified by \
+             more than the schema of its result; nothing ran"
+        ),
+    };
+    Some(Failure { code: VERIFICATION_MISSING.into(), message })
 }
 
 /// Whether it says anything of a way back; `false`, a number and emptiness do not.

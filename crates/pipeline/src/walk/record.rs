@@ -3,8 +3,8 @@
 use super::admit::{Step, Walked};
 use super::artifacts::take_out;
 use super::checks::{Looked, Verified};
-use super::ending::{Ending, Recorded, evidence_digest, is_away};
-use super::execute::Done;
+use super::ending::{Ending, Recorded, charge, evidence_digest, is_away};
+use super::execute::{Done, may_be_made_again};
 use super::ground::Walk;
 use super::reward::Execution;
 use super::truncate::truncate;
@@ -16,7 +16,7 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{QUARANTINE_SECONDS, RESULT_STORED_BYTES_MAX};
 use countersign_core::quarantine::{Caught, Holds};
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, PrincipalId, Status, json};
+use countersign_core::{Amount, Digest, Invocation, InvocationId, OrgId, PrincipalId, Status, json};
 use durable::Pace;
 use receipt::body::Outputs;
 use serde_json::Value;
@@ -37,6 +37,7 @@ impl Walk {
         let claimed = claimed_digest(&*key, &invocation)?;
         match answer {
             Ok(output) => {
+                charge(&mut invocation, |price| price.of(Some(&output.value)));
                 let findings = policy::scan_output(&output.value);
                 let mut caught = crate::walk::gate::caught(&findings);
                 let (mut handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, &output.value).await;
@@ -74,13 +75,18 @@ impl Walk {
                 result = Some(safe);
             }
             Err(error) => {
-                // A call that never reached the source returns its grant use. A repair or a rollback follows an attempt that did reach it.
-                if error.is_transient() && invocation.purpose == Purpose::Effect && invocation.grant.is_some() {
-                    grant_use = GrantUse::Returned;
+                // A call that never reached the source returns its grant use, and costs nothing. A repair or a rollback follows an attempt that
+                // did reach it.
+                if error.was_not_taken_up() && invocation.purpose == Purpose::Effect {
+                    charge(&mut invocation, |_| Amount::default());
+                    if invocation.grant.is_some() {
+                        grant_use = GrantUse::Returned;
+                    }
                 }
                 invocation.status = status_after(false, &invocation.aftermath);
                 // If its breaker is open, that was noted before.
                 invocation.aftermath.retry_after_ms = error.retry_after_ms().or(invocation.aftermath.retry_after_ms);
+                invocation.aftermath.may_be_made_again = may_be_made_again(&invocation, &definition.action, &error);
                 invocation.result = self.reported(&invocation, &error).await;
                 result.clone_from(&invocation.result);
                 invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_without_effect(&error)));

@@ -175,7 +175,7 @@ impl Walk {
             };
             tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be rolled back");
             rollback = Remedy::FAILED;
-            if !error.is_transient() || self.asks_for_too_long(&error) {
+            if !error.was_not_taken_up() || self.asks_for_too_long(&error) {
                 break;
             }
             tokio::time::sleep(self.backoff(tries, &error)).await;

@@ -249,6 +249,12 @@ pub struct Cost {
     /// What the host's processors used while the effect was made, in microjoules; absent where the host does not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_uj: Option<u64>,
+    /// The version of the price that it was charged by; absent if its action had none when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<i64>,
+    /// What it did cost by that price, in dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Amount>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

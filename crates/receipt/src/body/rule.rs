@@ -7,6 +7,7 @@ use countersign_core::decision::{Drift, Gate, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::ledger::Wording;
 use countersign_core::ports::sources::ServerKind;
+use countersign_core::price::Price;
 use countersign_core::principal::Role;
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::retention::Retention;
@@ -136,6 +137,15 @@ pub enum RuleChange {
         action: ActionId,
         from: SpaceId,
         to: SpaceId,
+    },
+    /// What a call of an action costs from here on.
+    PriceSet {
+        action: ActionId,
+        price: Price,
+    },
+    /// From here on its calls cost nothing.
+    PriceRemoved {
+        action: ActionId,
     },
     /// The strictest band in which a person, and every principal acting for them, may act.
     BandLimited {

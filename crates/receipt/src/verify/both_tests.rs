@@ -2,7 +2,7 @@
 //! alone (`examples/verify.py`) refuse them, and both name the same entry.
 
 use super::*;
-use crate::body::{AnswerBody, ApprovalBody, IntentBody, SpaceBody, Terms};
+use crate::body::{AnswerBody, ApprovalBody, Cost, IntentBody, SpaceBody, Terms};
 use crate::story::{Bundle, FIRST_KEY, Story, answer, at, digest, intent, key, receipt, second};
 use countersign_core::decision::ModeSource;
 use countersign_core::effect::Purpose;
@@ -11,7 +11,7 @@ use countersign_core::invocation::Beyond;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::{
-    ActionId, AutomationId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId,
+    ActionId, Amount, AutomationId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId,
 };
 use serde_json::json;
 use std::convert::Infallible;
@@ -497,6 +497,41 @@ fn both_let_run_unasked_what_a_space_observes() {
     both_refuse_the_last("where it does no more", vec![observing(), again, begun(&unasked)]);
     let destroys = ReceiptBody { tier: Tier::R4, ..unasked };
     both_refuse_the_last("what destroys", vec![observing(), begun(&destroys)]);
+}
+
+#[test]
+fn both_hold_the_cost_of_a_call_to_the_price_of_its_action() {
+    let price = |action: &str, unit: Value| {
+        rule(OWNER, 11, json!({ "rule": "price_set", "action": action, "price": { "usd": "0.002", "unit": unit } }))
+    };
+    let per_unit = || json!({ "field": "result.units", "at_most": "9" });
+    let story_of = |price: Option<Told>, version, usd: Option<&str>| {
+        let used = under_grant();
+        let cost = Cost { price: version, usd: usd.and_then(Amount::parse), ..used.cost };
+        let used = ReceiptBody { cost, ..used };
+        [vec![granted(OWNER, &[OWNER], second(1_000))], price.into_iter().collect(), vec![begun(&used), ended(&used)]].concat()
+    };
+    let per_call = || Some(price("http.request", Value::Null));
+    for (what, price, version, usd) in [
+        ("no price", None, None, None),
+        ("its price", per_call(), Some(11), Some("0.002")),
+        ("a call that was not made", per_call(), Some(11), Some("0")),
+        ("units, which only the result counts", Some(price("http.request", per_unit())), Some(11), Some("7")),
+    ] {
+        both_accept(what, &story(story_of(price, version, usd)));
+    }
+    for (what, price, version, usd) in [
+        ("more than its price", per_call(), Some(11), Some("0.003")),
+        ("another version", per_call(), Some(8), Some("0.002")),
+        ("the price of another action", Some(price("files.list", Value::Null)), Some(11), Some("0.002")),
+        ("a price without a cost", per_call(), Some(11), None),
+        ("a cost without a price", per_call(), None, Some("0.002")),
+    ] {
+        both_refuse_the_last(what, story_of(price, version, usd));
+    }
+    let mut by_a_member = price("http.request", Value::Null);
+    by_a_member.1["by"] = json!(person(ROBIN));
+    both_refuse_the_last("a price that a member set", [joined(ROBIN, Role::Member), vec![by_a_member]].concat());
 }
 
 #[test]

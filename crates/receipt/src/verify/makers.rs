@@ -25,7 +25,7 @@ impl People {
                 }
                 return self.manages(now, by, role);
             }
-            RuleChange::GrantGiven { .. } | RuleChange::GrantRevoked { .. } => Permission::Approve,
+            RuleChange::GrantGiven { .. } | RuleChange::GrantRevoked { .. } | RuleChange::QuarantineSettled { .. } => Permission::Approve,
             RuleChange::ConsentGiven { .. } | RuleChange::ConsentWithdrawn { .. } => Permission::Read,
             RuleChange::AutomationSet { .. } => Permission::Invoke,
             RuleChange::SwitchedOn { .. }
@@ -35,6 +35,8 @@ impl People {
             | RuleChange::PoliciesSet { .. }
             | RuleChange::CrossingAllowed { .. }
             | RuleChange::CrossingForbidden { .. }
+            | RuleChange::PriceSet { .. }
+            | RuleChange::PriceRemoved { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
             | RuleChange::SourceSet { .. }
@@ -43,8 +45,7 @@ impl People {
             | RuleChange::ChannelRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
-            | RuleChange::RetentionSet { .. }
-            | RuleChange::QuarantineSettled { .. } => Permission::ManagePolicy,
+            | RuleChange::RetentionSet { .. } => Permission::ManagePolicy,
         };
         let role = self.may(now, by, needs)?;
         if role >= lowest(&body.change) {
@@ -71,6 +72,8 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::PoliciesSet { .. }
         | RuleChange::CrossingAllowed { .. }
         | RuleChange::CrossingForbidden { .. }
+        | RuleChange::PriceSet { .. }
+        | RuleChange::PriceRemoved { .. }
         | RuleChange::BandLimited { .. }
         | RuleChange::RoleChanged { .. }
         | RuleChange::CanaryAdded { .. }

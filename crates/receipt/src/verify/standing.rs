@@ -75,6 +75,8 @@ impl Standing {
             | RuleChange::ConsentWithdrawn { .. }
             | RuleChange::CrossingAllowed { .. }
             | RuleChange::CrossingForbidden { .. }
+            | RuleChange::PriceSet { .. }
+            | RuleChange::PriceRemoved { .. }
             | RuleChange::BandLimited { .. }
             | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }

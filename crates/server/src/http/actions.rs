@@ -177,5 +177,6 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
         tightened: decision.tightened.iter().map(ToString::to_string).collect(),
         dry_run_supported: action.preview == Preview::Supported,
         timeout_ms: action.timeout_ms,
+        price: app.store().find_price(org, &action.id).await?.map(|found| (&found.price).into()),
     })
 }

@@ -55,6 +55,7 @@ pages![
     "concepts/sources",
     "concepts/storage",
     "concepts/templates",
+    "concepts/words-of-older-contracts",
     "conformance",
     "decisions/0001-record-decisions",
     "decisions/0002-one-writer-group-commit",

@@ -47,7 +47,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::MayNotApprove | Code::SelfApproval => ASK_ANOTHER,
         Code::NotYourSession => "use the token of the session",
         Code::NotAMember => "see who is one with `GET /api/v1/spaces`, and ask them; an admin can also become one",
-        Code::Quarantined => "an admin looks at it with `GET /api/v1/quarantines/{invocation}`",
+        Code::Quarantined => "an approver looks at it with `GET /api/v1/quarantines/{invocation}`",
         Code::InvalidPolicy => "see what policies can refer to with `GET /api/v1/policies/schema`",
         Code::NeedsConfirmation => "approve it by itself, with `\"confirm\": \"{action}\"`",
         Code::NotGrantable => "approve this one call with `POST /api/v1/invocations/{invocation}/approve`",
@@ -73,6 +73,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::IdempotencyInFlight
         | Code::InDoubt
         | Code::Expired
+        | Code::ActionFailed
         | Code::SourceFailed
         | Code::OutcomeUnrecorded => READ_IT,
         Code::CannotRun => "correct the cause and approve it again, or deny it with `POST /api/v1/invocations/{invocation}/deny`",
@@ -88,7 +89,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SaveNeedsPerson => "a person has to do this; a draft is saved with `POST /api/v1/automation-drafts/{draft}/save`",
         Code::TooManyAutomations => "archive those that nobody needs with `POST /api/v1/automations/{automation}/archive`",
         Code::TooManyDrafts => "drop those that nobody saves with `DELETE /api/v1/automation-drafts/{draft}`, or have a person save them",
-        Code::AutomationPaused => "a person resumes it with `POST /api/v1/automations/{automation}/resume`, or enables its trigger",
+        Code::AutomationPaused => "a person resumes it with `POST /api/v1/automations/{automation}/resume`",
+        Code::TriggerDisabled => "a person enables it with `POST /api/v1/automations/{automation}/triggers/{trigger}/enable`",
         Code::AutomationArchived => "save its definition as a new automation: `GET /api/v1/automations/{automation}/export` has it",
         Code::RerunRefused => "see its steps with `GET /api/v1/runs/{run}`, or run all of it again",
         Code::ArtifactQuarantined => "see who put it there with `GET /api/v1/artifacts/{artifact}`",

@@ -1,12 +1,21 @@
 //! A JSON value read into types with names. Serde reads a struct from a list too, by position: here a list is no object, however deep
-//! it stands.
+//! it stands. And a text that a type asks for is bounded, before anything looks at it: `LONG_TEXT` alone is not.
 
+use api::long_text::LONG_TEXT;
+use countersign_core::limits::TEXT_BYTES_MAX;
 use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
-use serde::forward_to_deserialize_any;
 use serde_json::{Error, Map, Value};
 
 pub(super) struct Named(pub(super) Value);
+
+macro_rules! bounded {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            self.bounded()?.deserialize_any(visitor)
+        }
+    )*};
+}
 
 impl<'de> Deserializer<'de> for Named {
     type Error = Error;
@@ -18,14 +27,14 @@ impl<'de> Deserializer<'de> for Named {
                 let read = visitor.visit_seq(&mut items)?;
                 if items.0.len() == 0 { Ok(read) } else { Err(Error::custom("the list is longer than expected")) }
             }
-            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), member: None }),
+            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), member: None, names: Names::Any }),
             plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.deserialize_any(visitor),
         }
     }
 
     fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
         match &self.0 {
-            Value::Object(_) => self.deserialize_any(visitor),
+            Value::Object(_) => self.members(visitor),
             Value::Array(_) => Err(Error::invalid_type(Unexpected::Seq, &"an object")),
             Value::Null => Err(Error::invalid_type(Unexpected::Unit, &"an object")),
             Value::Bool(truth) => Err(Error::invalid_type(Unexpected::Bool(*truth), &"an object")),
@@ -44,8 +53,8 @@ impl<'de> Deserializer<'de> for Named {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name == LONG_TEXT { visitor.visit_newtype_struct(self.0) } else { visitor.visit_newtype_struct(self) }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -54,13 +63,51 @@ impl<'de> Deserializer<'de> for Named {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.0.deserialize_enum(name, variants, visitor)
+        self.bounded()?.0.deserialize_enum(name, variants, visitor)
     }
 
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
-        identifier ignored_any
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_any(visitor)
     }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        self.bounded()?.deserialize_any(visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.bounded()?.deserialize_any(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.bounded()?.deserialize_any(visitor)
+    }
+
+    bounded! {
+        deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16
+        deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char deserialize_str
+        deserialize_string deserialize_bytes deserialize_byte_buf deserialize_unit deserialize_seq deserialize_identifier
+    }
+}
+
+impl Named {
+    /// SECURITY: even a text that does not fit would be told back whole, and the known names that are like it looked for.
+    fn bounded(self) -> Result<Self, Error> {
+        if self.0.as_str().is_some_and(|text| text.len() > TEXT_BYTES_MAX) { Err(too_long("the text")) } else { Ok(self) }
+    }
+
+    /// The members of an object with known names, or with names that are texts of ours.
+    fn members<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), member: None, names: Names::Bounded }),
+            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                Self(other).deserialize_any(visitor)
+            }
+        }
+    }
+}
+
+fn too_long(what: &str) -> Error {
+    Error::custom(format!("{what} is longer than {TEXT_BYTES_MAX} bytes"))
 }
 
 struct Items(std::vec::IntoIter<Value>);
@@ -81,6 +128,15 @@ struct Members {
     members: <Map<String, Value> as IntoIterator>::IntoIter,
     /// The member whose key was read last.
     member: Option<(String, Value)>,
+    names: Names,
+}
+
+/// What the names of members may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Those of a JSON value, which is bounded as a whole.
+    Any,
+    Bounded,
 }
 
 impl<'de> MapAccess<'de> for Members {
@@ -90,6 +146,9 @@ impl<'de> MapAccess<'de> for Members {
         let Some((key, value)) = self.members.next() else {
             return Ok(None);
         };
+        if self.names == Names::Bounded && key.len() > TEXT_BYTES_MAX {
+            return Err(too_long("the name of a member"));
+        }
         self.member = Some((key.clone(), value));
         let key: StringDeserializer<Error> = key.into_deserializer();
         seed.deserialize(key).map(Some)
@@ -171,6 +230,32 @@ mod tests {
             let error = Open::deserialize(Named(wrong)).unwrap_err().to_string();
             assert!(error.contains("expected an object") && !error.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_text_is_bounded_before_anything_looks_at_it_and_a_value_is_not() {
+        #[derive(Debug, Deserialize)]
+        struct Long {
+            #[serde(deserialize_with = "api::long_text::long_text")]
+            text: String,
+        }
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        for pointer in ["/name", "/word", "/inner/one", "/list", "/by_key/k"] {
+            let mut value = whole();
+            *value.pointer_mut(pointer).unwrap() = json!(long);
+            let error = read(value).unwrap_err().to_string();
+            assert_eq!(error, format!("at `{pointer}`: the text is longer than {TEXT_BYTES_MAX} bytes"));
+        }
+        let mut value = whole();
+        value["by_key"][&long] = json!(1);
+        assert_eq!(
+            read(value).unwrap_err().to_string(),
+            format!("at `/by_key`: the name of a member is longer than {TEXT_BYTES_MAX} bytes")
+        );
+        let mut value = whole();
+        value["any"] = json!({ &long: [&long] });
+        assert_eq!(read(value.clone()).unwrap().any, value["any"]);
+        assert_eq!(Long::deserialize(Named(json!({ "text": long }))).unwrap().text, long);
     }
 
     #[test]

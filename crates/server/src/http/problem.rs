@@ -74,11 +74,12 @@ impl Refusal {
         problem
     }
 
-    /// An invocation that ended otherwise than asked for, with its receipt. Where the call itself is the cause, its error is the code.
+    /// An invocation that ended otherwise than asked for, with its receipt. Where the call itself is the cause, its error is the code; not of
+    /// a call in doubt, which has not ended.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
         let invocation = InvocationView::from(invocation);
         let error = invocation.error.as_ref().map(|error| error.code.clone());
-        let code = error.as_deref().and_then(Code::about_the_call).unwrap_or(code);
+        let code = error.as_deref().filter(|_| code != Code::InDoubt).and_then(Code::about_the_call).unwrap_or(code);
         let detail = match (&invocation.error, invocation.rollback) {
             (None, _) => code.title().to_owned(),
             (Some(error), None) => error.message.clone(),
@@ -313,7 +314,8 @@ fn of_run(error: runs::Error, detail: String) -> Refusal {
         E::UnknownAutomation { automation } => Refusal::not_found("automation", automation.as_str()),
         E::UnknownTrigger { trigger } => Refusal::not_found("trigger", &trigger),
         E::Archived { .. } => Refusal::new(Code::AutomationArchived, detail),
-        E::Paused { .. } | E::Disabled { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::Paused { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::Disabled { .. } => Refusal::new(Code::TriggerDisabled, detail),
         E::InputsInvalid { mistakes } => Refusal::new(Code::InputsInvalid, detail).with_mistakes(mistakes),
         E::KeyReused { .. } => Refusal::new(Code::IdempotencyKeyReused, detail),
         E::RateLimited { retry_after_seconds } => {
@@ -321,7 +323,7 @@ fn of_run(error: runs::Error, detail: String) -> Refusal {
             refusal.0.retry_after_ms = Some(u64::from(retry_after_seconds) * 1_000);
             refusal
         }
-        E::RerunInDoubt { .. } => Refusal::new(Code::RerunRefused, detail),
+        E::RerunInDoubt { .. } | E::PayloadUnusable { .. } => Refusal::new(Code::RerunRefused, detail),
         E::RerunImpossible { why, .. } => Refusal::new(Code::RerunRefused, format!("{detail}: {why}")),
         E::Unreadable { .. } => internal(&detail),
         E::Store(error) => error.into(),
@@ -361,7 +363,7 @@ fn of_connection(error: &countersign_core::source::Error, detail: String) -> Ref
 
 /// Why a source could not be added, changed or read.
 fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal {
-    let is_away = error.is_transient() || error.after() == AfterError::Unknown;
+    let is_away = error.was_not_taken_up() || error.after() == AfterError::Unknown;
     let code = if is_away { Code::SourceUnavailable } else { Code::SourceFailed };
     // It may quote what others said, such as the last words of a program.
     let detail = policy::redact_text(&detail);

@@ -1,4 +1,4 @@
-//! What was too dangerous to run, and what an admin makes of it.
+//! What was too dangerous to run, and what an approver makes of it.
 
 use super::body::Strict;
 use super::caller::Caller;

@@ -6,7 +6,8 @@ use super::caller::Caller;
 use super::page::{Asked, WaitQuery, page_request};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::runs;
+use crate::operations::{Error, runs};
+use ::runs::Again;
 use api::automation::FiredResponse;
 use api::invocation::ReceiptRefView;
 use api::run::{RerunRequest, RunView, StepView};
@@ -14,8 +15,10 @@ use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use countersign_core::Invocation;
 use countersign_core::run::{Run, RunStatus, StepRecord};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -67,7 +70,7 @@ pub(super) async fn cancel(State(app): State<App>, caller: Caller, Path(run): Pa
     Ok(Json(view(&app, &caller, run, Vec::new()).await?))
 }
 
-/// Runs a run once more: all of it, or from one of its steps on, with its inputs or with others.
+/// Runs a run once more: all of it, or from one of its steps on, with its inputs, with others, or with what its trigger was given.
 #[utoipa::path(operation_id = "runs_rerun", post, path = "/api/v1/runs/{run}/rerun", tag = "runs", params(("run" = String, Path)),
     request_body = RerunRequest,
     responses(
@@ -80,16 +83,28 @@ pub(super) async fn rerun(
     Path(run): Path<String>,
     OrEmpty(body): OrEmpty<RerunRequest>,
 ) -> Result<(StatusCode, HeaderMap, Json<FiredResponse>), Refusal> {
-    let answered = runs::rerun(&app, &caller.principal, &run, body.from_step.as_deref(), body.inputs).await?;
+    let with = match (body.inputs, body.with_payload) {
+        (Some(_), true) => return Err(Error::invalid("give `inputs` or `with_payload`, not both").into()),
+        (Some(inputs), false) => Again::Inputs(inputs),
+        (None, true) => Again::Payload,
+        (None, false) => Again::Same,
+    };
+    let answered = runs::rerun(&app, &caller.principal, &run, body.from_step.as_deref(), with).await?;
     Ok(fired(&app, &answered))
 }
 
 async fn view(app: &App, caller: &Caller, run: Run, steps: Vec<StepRecord>) -> Result<RunView, Refusal> {
-    let receipts = runs::receipts_of(app, &run.org, &steps).await?;
-    let shown =
-        |(step, receipt): (StepRecord, Option<(String, u64)>)| StepView::new(step, receipt.map(|(id, seq)| ReceiptRefView { id, seq }));
-    let steps = steps.into_iter().zip(receipts).map(shown).collect();
+    let calls = runs::calls_of(app, &run.org, &steps).await?;
+    let is_unpriced = |call: &&Invocation| call.started_at.is_some() && call.charge.is_none();
+    let unpriced: BTreeSet<_> = calls.iter().flatten().filter(is_unpriced).map(|call| call.action.to_string()).collect();
+    let shown = |(step, call): (StepRecord, Option<Invocation>)| {
+        let receipt = call.and_then(|call| call.receipt).map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq });
+        StepView::new(step, receipt)
+    };
+    let steps = steps.into_iter().zip(calls).map(shown).collect();
     let name = runs::names_of(app, &caller.principal, std::slice::from_ref(&run)).await?.remove(&run.automation);
     let cost_usd = Some(app.store().find_run_cost(&run.org, &run.id).await?.to_string());
-    Ok(RunView { cost_usd, ..RunView::new(run, name, steps) })
+    let trigger_payload = runs::payload_of(app, &run).await?;
+    let unpriced = unpriced.into_iter().collect();
+    Ok(RunView { cost_usd, unpriced, trigger_payload, ..RunView::new(run, name, steps) })
 }

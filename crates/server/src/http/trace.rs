@@ -3,10 +3,13 @@
 use super::reached::Reached;
 use crate::App;
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use countersign_core::Random;
+use countersign_core::limits::LIGHT_BYTES_MAX;
+use durable::heavy;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tower::ServiceExt;
@@ -26,7 +29,11 @@ pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> R
     let path = loggable(request.uri().path()).to_owned();
     let client = request.extensions().get::<Reached>().map(|reached| reached.client);
     let began = std::time::Instant::now();
-    let mut response = match AssertUnwindSafe(router.oneshot(request)).catch_unwind().instrument(span).await {
+    let is_light = request.body().size_hint().upper().is_some_and(|bytes| bytes <= LIGHT_BYTES_MAX as u64);
+    let answered = AssertUnwindSafe(router.oneshot(request)).catch_unwind().instrument(span);
+    // A large body is read, checked, scanned and sealed where nobody else waits for a thread.
+    let answered = if is_light { answered.await } else { heavy::run(answered).await };
+    let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
         Err(panic) => super::problem::panicked(panic),

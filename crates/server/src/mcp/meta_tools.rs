@@ -6,7 +6,7 @@ use super::tools;
 use super::words;
 use crate::App;
 use crate::operations::invocations;
-use countersign_core::limits::{MCP_FOUND_MAX, WAIT_SECONDS_MAX};
+use countersign_core::limits::{MCP_ARGUMENT_CHARS_MAX, MCP_FOUND_MAX, WAIT_SECONDS_MAX};
 use countersign_core::{Action, Invocation};
 use pipeline::Outcome;
 use rmcp::ErrorData;
@@ -137,6 +137,9 @@ const DEFAULT_WAIT_SECONDS: u64 = 30;
 fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, ErrorData> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.chars().count() > MCP_ARGUMENT_CHARS_MAX => {
+            Err(ErrorData::invalid_params(format!("`{name}` is longer than {MCP_ARGUMENT_CHARS_MAX} characters"), None))
+        }
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(ErrorData::invalid_params(format!("`{name}` must be a text"), None)),
     }

@@ -53,6 +53,7 @@ pub(super) fn sample(by: &Principal, channel: &str, now: Timestamp, random: [u8;
         edit: None,
         grant: None,
         spends: None,
+        charge: None,
         observed: None,
         redacted: None,
         released_from: None,

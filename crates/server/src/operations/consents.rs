@@ -47,7 +47,9 @@ pub(crate) async fn withdraw(app: &App, by: &Principal, consent: &str) -> Result
     let user = must_be_person(by, GIVES)?;
     let unknown = || Error::Absent { message: "you have no such live consent".to_owned(), listed_at: "consents" };
     let id = ConsentId::parse(consent).map_err(|_| unknown())?;
-    app.store().withdraw_consent(&by.org, &id, user).await?.ok_or_else(unknown)
+    let withdrawn = app.store().withdraw_consent(&by.org, &id, user).await?.ok_or_else(unknown)?;
+    app.pipeline().end_void(&by.org, None).await;
+    Ok(withdrawn)
 }
 
 const GIVES: &str = "gives or withdraws consent, and only their own";

@@ -16,7 +16,9 @@ pub(crate) async fn allow(app: &App, by: &Principal, action: &str, from: &str, t
 
 pub(crate) async fn forbid(app: &App, by: &Principal, action: &str, from: &str, to: &str) -> Result<(), Error> {
     let crossing = checked(app, by, action, from, to).await?;
+    let forbidden = crossing.action.clone();
     if app.store().forbid_crossing(&by.org, crossing, &by.id).await? {
+        app.pipeline().end_void(&by.org, Some(&forbidden)).await;
         return Ok(());
     }
     Err(Error::Absent { message: "there is no such crossing".to_owned(), listed_at: "crossings" })

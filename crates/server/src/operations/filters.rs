@@ -4,11 +4,12 @@ use super::{Error, spaces, stream};
 use crate::App;
 use crate::stream::Told;
 use automation::Mistake;
-use automation::filter::{Filter, naive};
+use automation::filter::Filter;
 use automation::matcher::Matcher;
 use countersign_core::Principal;
 use countersign_core::limits::{EVENT_TYPE_CHARS_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Automations;
+use durable::heavy;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -58,27 +59,34 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
         }
         events = heard;
     }
-    let concerned = Matcher::of([((), space.as_ref().map(|space| space.as_str()), event_type, &Filter::all())]);
-    let filters = filters.cloned();
-    // Compiling regexes and searching large events may take long, so no thread that serves does it, and few do at once. The turn ends with the
-    // work, also if the caller has gone.
-    let turn = Arc::clone(app.filter_turns()).acquire_owned().await.map_err(|_| Error::invalid("the filter could not be tried"))?;
-    let judged = tokio::task::spawn_blocking(move || -> Result<Vec<Judged>, Vec<Mistake>> {
-        let _turn = turn;
-        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::parse)?;
-        Ok(events.into_iter().filter_map(|told| judge(&concerned, &filter, told)).collect())
+    let (filters, event_type) = (filters.cloned(), event_type.to_owned());
+    // Compiling regexes and searching large events may take long, so no thread that serves does it.
+    let judged = heavy::compute(move || -> Result<Vec<Judged>, Vec<Mistake>> {
+        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::of_events)?;
+        let space = space.as_ref().map(|space| space.as_str());
+        let concerned = Matcher::of([((), space, event_type.as_str(), &Filter::all())]);
+        let tried = Matcher::of([((), space, event_type.as_str(), &filter)]);
+        events.into_iter().filter_map(|told| judge(&concerned, &tried, &filter, told).transpose()).collect()
     });
-    let judged = judged.await.map_err(|_| Error::invalid("the filter could not be tried"))?;
-    judged.map_err(|mistakes| Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() })
+    judged.await.map_err(|mistakes| Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() })
 }
 
-/// `None` if the trigger would not hear of the event: it has another type or space, or fires nothing at all.
-fn judge(concerned: &Matcher<()>, filter: &Filter, told: Arc<Told>) -> Option<Judged> {
+/// `None` if the trigger would not hear of the event: it has another type or space, or fires nothing at all. The work for an event is bounded as
+/// it is once the filter is saved.
+fn judge(concerned: &Matcher<()>, tried: &Matcher<()>, filter: &Filter, told: Arc<Told>) -> Result<Option<Judged>, Vec<Mistake>> {
     let value = ::runs::told(&told.event);
-    if concerned.matching(&::runs::heard(&told.event, &value)?).is_empty() {
-        return None;
+    let Some(heard) = ::runs::heard(&told.event, &value) else { return Ok(None) };
+    if concerned.matching(&heard).keys.is_empty() {
+        return Ok(None);
     }
-    let matches = naive::matches(filter, &value);
+    let matched = tried.matching(&heard);
+    if !matched.exceeding.is_empty() {
+        let mistake = Mistake::new("filter_too_costly", format!("it would take too much work for the event `{}`", told.event.id));
+        return Err(vec![
+            mistake.hint("begin its regexes with a literal text, and repeat less in them; a trigger with it would be disabled"),
+        ]);
+    }
+    let matches = !matched.keys.is_empty();
     let unmet = if matches { Vec::new() } else { filter.unmet(&value) };
-    Some(Judged { told, matches, unmet })
+    Ok(Some(Judged { told, matches, unmet }))
 }

@@ -1,6 +1,6 @@
 //! The org's modes. A mode for an unknown action or automation is refused: a misspelt name would protect nothing and look as if it did.
 
-use super::{Error, action_named, automations, count_void, must};
+use super::{Error, action_named, automations, must};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::decision::Lock;
@@ -42,7 +42,7 @@ pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Resu
     }
     let change = ModeChange { automation, action: action.clone(), mode: asked.mode, lock: asked.lock, by: by.id.clone(), invocation: None };
     let version = app.store().change_mode(&by.org, change).await?;
-    let voided = count_void(app, &by.org, Some(&action)).await;
+    let voided = app.pipeline().end_void(&by.org, Some(&action)).await;
     Ok(Changed { action, version, voided })
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> 
         app.pipeline().keep_as_it_is(by, &row.action).await?;
     }
     let changed = app.store().replace_modes(&by.org, rows, &by.id).await?;
-    Ok((changed, count_void(app, &by.org, None).await))
+    Ok((changed, app.pipeline().end_void(&by.org, None).await))
 }
 
 /// Checks the lines of a modes file and reports all mistakes at once.
@@ -118,7 +118,7 @@ pub(crate) fn automation_of(text: &str) -> Result<AutomationId, Error> {
 }
 
 /// Whether the action is known not to exist. A source that cannot be asked now may still have it.
-fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
+pub(super) fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
     let source = sources.iter().find(|source| source.id == action.source());
     source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
 }

@@ -1,6 +1,6 @@
 //! The org's own policies.
 
-use super::{Error, count_void, modes, must, must_read, sight};
+use super::{Error, modes, must, must_read, sight};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -31,7 +31,7 @@ pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result
     must(by, Permission::ManagePolicy)?;
     let compiled = compile(app, &by.org, texts.clone()).await?;
     let version = app.store().set_policies(&by.org, texts, &by.id).await?;
-    Ok(Set { version, count: compiled.len() as u64, voided: count_void(app, &by.org, None).await })
+    Ok(Set { version, count: compiled.len() as u64, voided: app.pipeline().end_void(&by.org, None).await })
 }
 
 /// The compiled policies, or everything that is wrong with them.

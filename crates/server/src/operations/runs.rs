@@ -3,14 +3,14 @@
 use super::automations::rights::{self, Right};
 use super::{Error, automations, sight};
 use crate::App;
-use ::runs::Asked;
+use ::runs::{Again, Asked};
 use countersign_core::automation::Firing;
 use countersign_core::json::canonical_digits;
 use countersign_core::limits::FIRE_KEY_CHARS_MAX;
 use countersign_core::ports::runs::{Asker, Fired};
 use countersign_core::ports::{Automations, Invocations, Runs};
 use countersign_core::run::{Run, RunStatus, StepRecord};
-use countersign_core::{AutomationId, Digest, OrgId, Principal, RunId, Space};
+use countersign_core::{AutomationId, Digest, Invocation, OrgId, Principal, RunId, Space};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,17 +84,22 @@ async fn watched(app: &App, run: Run, limit: Duration) -> Result<Run, Error> {
     Ok(last)
 }
 
-/// The receipts of the calls of these steps: for each, its id and its place in the log.
-pub(crate) async fn receipts_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Result<Vec<Option<(String, u64)>>, Error> {
-    let mut receipts = Vec::with_capacity(steps.len());
+/// The calls of these steps, as far as they are kept.
+pub(crate) async fn calls_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Result<Vec<Option<Invocation>>, Error> {
+    let mut calls = Vec::with_capacity(steps.len());
     for step in steps {
-        let invocation = match &step.invocation {
+        calls.push(match &step.invocation {
             Some(id) => app.store().find_invocation(org, id).await?,
             None => None,
-        };
-        receipts.push(invocation.and_then(|invocation| invocation.receipt).map(|receipt| (receipt.id.to_string(), receipt.seq)));
+        });
     }
-    Ok(receipts)
+    Ok(calls)
+}
+
+/// What the trigger of a run was given, as far as it may be shown.
+pub(crate) async fn payload_of(app: &App, run: &Run) -> Result<Option<Value>, Error> {
+    let Some(kept) = app.store().find_trigger_payload(&run.org, &run.id).await? else { return Ok(None) };
+    Ok(Some(app.pipeline().tell_params(&run.org, &run.space, &kept.value).await))
 }
 
 /// Runs an automation because somebody asked for it by name.
@@ -106,17 +111,11 @@ pub(crate) async fn start(app: &App, by: &Principal, text: &str, inputs: Value, 
 }
 
 /// Runs a run once more: all of it, or from one of its steps on.
-pub(crate) async fn rerun(
-    app: &App,
-    by: &Principal,
-    text: &str,
-    from_step: Option<&str>,
-    inputs: Option<Value>,
-) -> Result<Answered, Error> {
+pub(crate) async fn rerun(app: &App, by: &Principal, text: &str, from_step: Option<&str>, with: Again) -> Result<Answered, Error> {
     let (run, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Run, &space).await?;
     let steps = app.store().list_steps(&by.org, &run.id).await?;
-    answered(app.engine().rerun(&run, &steps, from_step, inputs, asker(by)).await?, text)
+    answered(app.engine().rerun(&run, &steps, from_step, with, asker(by)).await?, text)
 }
 
 fn asker(by: &Principal) -> Asker {

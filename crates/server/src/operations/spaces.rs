@@ -52,7 +52,9 @@ pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: Space
             format!("a space has {SPACE_DEFAULTS_MAX} defaults at most, which are {SPACE_DEFAULTS_BYTES_MAX} bytes of JSON together");
         return Err(Error::invalid(message));
     }
-    app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)
+    let changed = app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)?;
+    app.pipeline().end_void(&by.org, None).await;
+    Ok(changed)
 }
 
 /// Makes a person a member. The first one closes the space to everybody else, also to whoever adds them.

@@ -66,9 +66,16 @@ async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {
     assert_eq!(told.body["detail"], "a person denied the call: not today");
 
     let (line, id) = calling().await;
+    // A change of the mode ends the call at once: whoever asked is told why before anybody answers, and so is whoever answers.
     server.owner.set_mode("fake.write", "require_approval").await;
+    let told = line.await.unwrap();
+    told.problem(403, "approval_void");
+    assert!(told.body["detail"].as_str().unwrap().contains("the rules for this action have changed"), "{told:?}");
+    let ended = server.shown(&id).await;
+    assert_eq!((&ended["status"], &ended["denied_by"]), (&json!("denied"), &json!("binding")), "{ended:#}");
     server.owner.approve(&id).await.problem(409, "policy_mismatch");
-    line.await.unwrap().problem(403, "approval_void");
+    let listed = server.owner.get("/api/v1/invocations?status=pending").await.ok();
+    assert_eq!(listed["items"], json!([]));
 
     let (line, id) = calling().await;
     server.owner.approve(&id).await.ok();

@@ -30,6 +30,9 @@ on_sqlite!(
     what_fires_an_automation_follows_its_status_and_its_triggers,
     what_a_webhook_could_not_start_is_in_the_ledger,
     a_run_is_cancelled_and_run_again_from_a_step,
+    a_run_shows_what_its_trigger_was_given_and_is_run_again_with_it,
+    a_webhook_starts_a_run_for_what_its_filter_accepts,
+    what_was_since_the_last_run_is_known_by_hand_too,
     an_automation_of_a_hidden_space_does_not_exist,
     a_definition_travels_as_a_draft,
     a_space_has_few_regexes_that_run_for_every_event,
@@ -573,7 +576,7 @@ async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind
     let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
     let send = async || fire(&server, &id, &[("authorization", &bearer)], "{}").await;
     server.owner.post(&format!("{path}/triggers/hook/disable"), json!({})).await.ok();
-    send().await.problem(409, "automation_paused");
+    send().await.problem(409, "trigger_disabled");
     server.owner.post(&format!("{path}/triggers/hook/enable"), json!({})).await.ok();
     let paused = server.owner.post(&format!("{path}/pause"), json!({})).await.ok();
     assert_eq!((&paused["status"], &paused["next_due_at"]), (&json!("paused"), &Value::Null));
@@ -606,7 +609,7 @@ async fn what_a_webhook_could_not_start_is_in_the_ledger(kind: Kind) {
     post("triggers/hook/disable").await;
     for _ in 0..2 {
         let refused = send("{}").await;
-        refused.problem(409, "automation_paused");
+        refused.problem(409, "trigger_disabled");
         assert_eq!(refused.body["detail"], "the trigger `hook` is disabled");
     }
     post("triggers/hook/enable").await;
@@ -663,6 +666,91 @@ async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {
     let shown = ended(&server.owner, whole["run_id"].as_str().unwrap()).await;
     assert_eq!((&shown["status"], &shown["inputs"]["text"]), (&json!("succeeded"), &json!("edited")));
     server.verify().await;
+}
+
+/// What its trigger was given is mapped anew: the mapping may have been mended since.
+async fn a_run_shows_what_its_trigger_was_given_and_is_run_again_with_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let hook = |path: &str| json!([{ "trigger_id": "hook", "type": "webhook", "config": { "input_mapping": { "text": path } } }]);
+    let made = saved(&server.owner, with_triggers(hook("$.wrong"))).await;
+    let id = id_of(&made);
+    let bearer = format!("Bearer {}", made["tokens"][0]["token"].as_str().unwrap());
+    let sent = json!({ "issue": { "title": "It is broken" }, "password": "hunter22" });
+    let fired = fire(&server, &id, &[("authorization", &bearer)], &sent.to_string()).await.ok();
+    let first = fired["run_id"].as_str().unwrap();
+    let shown = ended(&server.owner, first).await;
+    assert_eq!((&shown["inputs"]["text"], &shown["trigger_payload"]["issue"]), (&json!("hello"), &sent["issue"]), "{shown:#}");
+    assert!(shown["trigger_payload"].get("password").is_some() && !shown.to_string().contains("hunter22"), "it is redacted: {shown:#}");
+    let listed = server.owner.get(&format!("/api/v1/runs?automation={id}")).await.ok();
+    assert_eq!(listed["items"][0]["trigger_payload"], Value::Null, "one run has it, and no list");
+
+    let change = json!({ "definition": with_triggers(hook("$.issue.title")) });
+    assert_eq!(server.owner.send(Method::PUT, &format!("/api/v1/automations/{id}"), Some(change)).await.status, 200);
+    let rerun = async |run: &str, body: Value| server.owner.post(&format!("/api/v1/runs/{run}/rerun"), body).await;
+    let mut run_id = first.to_owned();
+    for _ in 0..2 {
+        let again = rerun(&run_id, json!({ "with_payload": true })).await.ok();
+        run_id = again["run_id"].as_str().unwrap().to_owned();
+        let shown = ended(&server.owner, &run_id).await;
+        assert_eq!((&shown["inputs"]["text"], &shown["trigger_type"]), (&json!("It is broken"), &json!("webhook")), "{shown:#}");
+    }
+    rerun(first, json!({ "with_payload": true, "inputs": {} })).await.problem(400, "invalid_request");
+    let by_hand = run(&server.owner, &id, json!({})).await;
+    let refused = rerun(&by_hand, json!({ "with_payload": true })).await;
+    refused.problem(409, "rerun_refused");
+    assert!(refused.body["detail"].as_str().unwrap().contains("it has none"), "{refused:?}");
+    let change = json!({ "definition": with_triggers(json!([])) });
+    assert_eq!(server.owner.send(Method::PUT, &format!("/api/v1/automations/{id}"), Some(change)).await.status, 200);
+    rerun(first, json!({ "with_payload": true })).await.problem(409, "rerun_refused");
+    server.verify().await;
+}
+
+async fn a_webhook_starts_a_run_for_what_its_filter_accepts(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let filters = json!({ "event.action": "opened", "inputs.text": { "not_equals": "skip" } });
+    let config = json!({ "filters": filters, "input_mapping": { "text": "$.title" } });
+    let mut definition = with_triggers(json!([{ "trigger_id": "hook", "type": "webhook", "config": config }]));
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let saved = saved(&server.owner, definition).await;
+    let id = id_of(&saved);
+    let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
+    for (sent, outcome, reason) in [
+        (json!({ "action": "opened", "title": "a" }), "started", "on_time"),
+        (json!({ "action": "closed", "title": "a" }), "skipped", "filtered"),
+        (json!({ "action": "opened", "title": "skip" }), "skipped", "filtered"),
+    ] {
+        let answer = fire(&server, &id, &[("authorization", &bearer)], &sent.to_string()).await.ok();
+        assert_eq!(
+            (&answer["outcome"], &answer["reason"], answer["run_id"].is_string()),
+            (&json!(outcome), &json!(reason), outcome == "started")
+        );
+    }
+}
+
+/// By hand and in a dry run it stands for the last run, whatever started that.
+async fn what_was_since_the_last_run_is_known_by_hand_too(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let since = json!({ "type": "string", "format": "date-time", "default": "$last_fired_at" });
+    let mut definition = digest();
+    definition["inputs"]["schema"]["properties"] = json!({ "text": since });
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let saved = saved(&server.owner, definition).await;
+    let (id, created) = (id_of(&saved), saved["automation"]["created_at"].clone());
+    let known = async || {
+        let tried = server.owner.post("/api/v1/automations/dry-run", json!({ "automation": id })).await.ok();
+        tried["steps"][0]["params"]["text"].clone()
+    };
+    assert_eq!(known().await, created, "it never ran");
+    server.clock.advance_seconds(60);
+    let first = run(&server.owner, &id, json!({})).await;
+    let first = server.owner.get(&format!("/api/v1/runs/{first}")).await.ok();
+    assert_eq!(first["inputs"]["text"], created);
+    server.clock.advance_seconds(60);
+    assert_eq!(known().await, first["created_at"]);
+    let second = run(&server.owner, &id, json!({})).await;
+    assert_eq!(server.owner.get(&format!("/api/v1/runs/{second}")).await.ok()["inputs"]["text"], first["created_at"]);
 }
 
 async fn an_automation_of_a_hidden_space_does_not_exist(kind: Kind) {

@@ -3,7 +3,8 @@
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Clock as _;
 use countersign_core::limits::{
-    ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKERS_WITH_LABELS_MAX,
+    ATTEMPTS_MAX, BREAKER_CALLS_MIN, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_WINDOW_SECONDS,
+    BREAKERS_WITH_LABELS_MAX,
 };
 use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
@@ -24,14 +25,16 @@ on_sqlite!(
 );
 
 on_both_engines!(
+    a_target_that_fails_every_other_time_is_left_alone,
     a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
     failures_at_once_open_it_once_and_for_the_shortest_time,
     a_restart_forgets_nothing,
 );
 on_postgres!(two_servers_agree_who_tries);
 
-fn away() -> Error {
-    Error::Broken { source_id: "fake".into(), message: "cut".into() }
+/// It counts against the target, and the call itself does not try again.
+fn spent() -> Error {
+    Error::Failed { code: "package_out_of_memory", message: "it was ended".into() }
 }
 
 async fn breakers(server: &TestServer) -> Vec<Value> {
@@ -41,7 +44,7 @@ async fn breakers(server: &TestServer) -> Vec<Value> {
 async fn failing(server: &TestServer) {
     let agent = server.agent().await;
     for _ in 0..BREAKER_FAILURES_MAX {
-        server.source.will_fail(away());
+        server.source.will_fail(spent());
         agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
     }
 }
@@ -55,7 +58,10 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     let agent = server.agent().await;
     failing(&server).await;
     let open = breakers(&server).await;
-    assert_eq!((&open[0]["key"], &open[0]["state"], &open[0]["reason"]), (&json!("fake.read"), &json!("open"), &json!("source_broke")));
+    assert_eq!(
+        (&open[0]["key"], &open[0]["state"], &open[0]["reason"]),
+        (&json!("fake.read"), &json!("open"), &json!("package_out_of_memory"))
+    );
     let calls = server.source.calls().len();
     let refused = agent.invoke("fake.read", json!({})).await;
     assert!(is_refused(&refused), "{refused:?}");
@@ -65,7 +71,7 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     agent.invoke("fake.write", json!({})).await.ok();
     // One call is let through, and no other while it runs. When it fails, the breaker stays open for longer.
     server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
-    server.source.will_fail(away());
+    server.source.will_fail(spent());
     agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
     server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
     assert!(is_refused(&agent.invoke("fake.read", json!({})).await), "twice as long");
@@ -92,7 +98,7 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
 async fn failing_at_once(server: &TestServer) {
     let agent = server.agent().await;
     let under_way = server.source.calls().len();
-    let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| server.source.will_hold(Err(away()))).collect();
+    let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| server.source.will_hold(Err(spent()))).collect();
     let calling: Vec<_> = held
         .iter()
         .map(|_| {
@@ -122,7 +128,7 @@ async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
     // A call that a person approved is made while the breaker is open. Its failure does not extend the time.
     server.owner.set_mode("fake.read", "require_approval").await;
     let held = server.agent().await.pending("fake.read", json!({})).await;
-    server.source.will_fail(away());
+    server.source.will_fail(spent());
     server.clock.advance_seconds(1);
     server.owner.approve(&held).await;
     let open = &breakers(&server).await[0];
@@ -137,7 +143,7 @@ async fn a_failure_that_began_before_the_probe_does_not_decide_for_it(kind: Kind
         let agent = agent.clone();
         tokio::spawn(async move { agent.invoke("fake.read", json!({})).await })
     };
-    let mut early = server.source.will_hold(Err(away()));
+    let mut early = server.source.will_hold(Err(spent()));
     let late_to_fail = call();
     early.arrived().await;
     failing(&server).await;
@@ -172,8 +178,8 @@ async fn a_caller_who_waits_less_than_the_action_may_take_says_nothing_about_the
         waiting(1_000, ended()).await;
     }
     assert_eq!(breakers(&server).await, [] as [Value; 0]);
-    // An unreachable target counts as failed, whatever the caller's timeout was.
-    waiting(1_000, away()).await;
+    // Code that had to be ended counts as failed, whatever the caller's timeout was.
+    waiting(1_000, spent()).await;
     // A caller that waits at least the action's own timeout has seen that the target does not answer.
     for timeout_ms in [4_000, 4_000, 30_000, 30_000] {
         waiting(timeout_ms, slow(4_000)).await;
@@ -186,14 +192,16 @@ async fn labels_are_bounded_and_what_was_counted_long_ago_is_forgotten(kind: Kin
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     let failing_under = async |label: String| {
-        server.source.will_fail(away());
+        server.source.will_fail(spent());
         let qos = json!({ "timeout_ms": 3000, "max_retries": 0, "circuit_breaker_key": label });
         let request = json!({ "tool_id": "fake.read", "params": {}, "qos": qos });
         agent.client.post("/api/v1/actions/execute", request).await.ok()
     };
     for at in 0..BREAKERS_WITH_LABELS_MAX + 5 {
-        // A success in between keeps the breaker of the target itself closed.
-        agent.invoke("fake.read", json!({})).await.ok();
+        // Successes in between keep the breaker of the target itself closed.
+        for _ in 0..2 {
+            agent.invoke("fake.read", json!({})).await.ok();
+        }
         failing_under(format!("label-{at}")).await;
     }
     let known = breakers(&server).await;
@@ -225,7 +233,8 @@ async fn code_that_has_to_be_ended_is_left_alone(kind: Kind) {
         .take(BREAKER_FAILURES_MAX as usize)
     {
         server.source.will_fail(Error::Failed { code, message: "it was ended".into() });
-        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+        let once = json!({ "tool_id": "fake.read", "params": {}, "qos": { "max_retries": 0 } });
+        assert_eq!(agent.client.post("/api/v1/actions/execute", once).await.ok()["error"]["code"], code);
     }
     assert_eq!(breakers(&server).await[0]["state"], "open");
     assert!(is_refused(&agent.invoke("fake.read", json!({})).await));
@@ -261,7 +270,7 @@ async fn a_label_is_one_more_reason_and_no_way_around(kind: Kind) {
         agent.client.post("/api/v1/actions/execute", request).await
     };
     for at in 0..BREAKER_FAILURES_MAX {
-        server.source.will_fail(away());
+        server.source.will_fail(spent());
         labelled(&format!("label-{at}")).await;
     }
     let calls = server.source.calls().len();
@@ -288,15 +297,53 @@ async fn what_works_or_says_no_is_never_left_alone(kind: Kind) {
     for _ in 0..BREAKER_FAILURES_MAX * 2 {
         agent.invoke("fake.destroy", json!({})).await.problem(403, "denied_by_policy");
     }
-    // A success in between resets the count.
-    for at in 0..BREAKER_FAILURES_MAX * 2 {
-        if at % (BREAKER_FAILURES_MAX - 1) == 0 {
+    // A success in between resets the count of failures in a row, and fewer than half of the calls fail.
+    for _ in 0..BREAKER_FAILURES_MAX * 2 {
+        for _ in 0..2 {
             agent.invoke("fake.read", json!({})).await.ok();
         }
-        server.source.will_fail(away());
+        server.source.will_fail(spent());
         agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
     }
     assert!(breakers(&server).await.iter().all(|breaker| breaker["state"] == "closed"));
+    // What the source answers finally about the params says nothing against it.
+    for _ in 0..BREAKER_CALLS_MIN * 2 {
+        server.source.will_fail(Error::Failed { code: "file_not_found", message: "there is none".into() });
+        agent.invoke("fake.read", json!({})).await.problem(404, "file_not_found");
+    }
+    assert_eq!(breakers(&server).await, [] as [Value; 0]);
+    server.verify().await;
+}
+
+/// One call works and the next fails, so no five of them fail in a row.
+async fn alternating(server: &TestServer, agent: &crate::harness::Agent, calls: u32) {
+    for at in 0..calls {
+        if at % 2 == 1 {
+            server.source.will_fail(spent());
+        }
+        agent.invoke("fake.read", json!({})).await;
+    }
+}
+
+async fn a_target_that_fails_every_other_time_is_left_alone(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    // Calls of more than a minute ago do not count.
+    alternating(&server, &agent, BREAKER_CALLS_MIN - 2).await;
+    server.clock.advance_seconds(BREAKER_WINDOW_SECONDS);
+    alternating(&server, &agent, BREAKER_CALLS_MIN - 2).await;
+    assert_eq!(breakers(&server).await[0]["state"], "closed");
+    alternating(&server, &agent, 2).await;
+    let open = breakers(&server).await;
+    assert_eq!((&open[0]["state"], &open[0]["failures"]), (&json!("open"), &json!(1)), "{open:?}");
+    let refused = agent.invoke("fake.read", json!({})).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    assert!(refused.body["detail"].as_str().unwrap().contains("failed in at least half of its latest calls"), "{refused:?}");
+    // It begins anew once it works: what opened it does not count twice.
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    agent.invoke("fake.read", json!({})).await.ok();
+    alternating(&server, &agent, 2).await;
+    assert_eq!(breakers(&server).await[0]["state"], "closed");
     server.verify().await;
 }
 
@@ -335,7 +382,7 @@ async fn two_servers_agree_who_tries(kind: Kind) {
     server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
     let calls = server.source.calls().len();
     for _ in 0..3 {
-        server.source.will_fail(away());
+        server.source.will_fail(spent());
     }
     let (one, two) = tokio::join!(here.invoke("fake.read", json!({})), there.invoke("fake.read", json!({})));
     assert_eq!(server.source.calls().len() - calls, 1, "{one:?} {two:?}");

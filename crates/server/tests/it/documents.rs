@@ -175,7 +175,7 @@ async fn a_transformation_says_what_is_wrong_with_it(kind: Kind) {
         (json!({ "value": value, "output_schema": { "required": ["count"] } }), "transform_mismatch"),
     ] {
         let refused = agent.invoke("builtin.transform_data", params).await;
-        refused.problem(502, "source_failed");
+        refused.problem(422, "action_failed");
         assert_eq!(refused.body["error"], code, "{refused:?}");
     }
     agent.invoke("builtin.transform_data", json!({ "select": "$" })).await.problem(422, "invalid_params");

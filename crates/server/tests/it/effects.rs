@@ -4,7 +4,8 @@ use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::limits::{IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{ATTEMPTS_MAX, IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
+use countersign_core::retry::FailureCause;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -46,6 +47,17 @@ async fn careful(kind: Kind) -> TestServer {
     });
     server.owner.set_mode("fake.write", "allow").await;
     server
+}
+
+fn broke() -> Error {
+    Error::Broken { source_id: "fake".into(), message: "cut".into() }
+}
+
+/// The action is repeatable, so a call of it is made again before it is in doubt.
+fn breaks_every_time(server: &TestServer) {
+    for _ in 0..ATTEMPTS_MAX {
+        server.source.will_fail(broke());
+    }
 }
 
 fn wrong() -> Vec<Check> {
@@ -185,28 +197,34 @@ async fn a_check_that_cannot_be_made_has_failed(kind: Kind) {
 async fn nothing_happens_where_nothing_could_be_kept_before_it(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
-    server.source.will_fail_to_prepare(Error::TimedOut { source_id: "fake".into(), timeout_ms: 5 });
+    let late = || Error::TimedOut { source_id: "fake".into(), timeout_ms: 5 };
+    for _ in 0..ATTEMPTS_MAX {
+        server.source.will_fail_to_prepare(late());
+    }
     agent.invoke("fake.write", json!({})).await.problem(502, "source_failed");
     let invocation = last(&server).await;
     assert_eq!((&invocation["status"], server.source.calls().len()), (&json!("failed"), 0), "a slow preparation leaves no doubt");
-    // A transient error is retried.
-    server.source.will_fail_to_prepare(Error::Unreachable { source_id: "fake".into(), message: "away".into() });
-    assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["invocation"]["attempts"], 2);
+    // Nothing was done, so it is tried again.
+    for not_ready in [late(), Error::Unreachable { source_id: "fake".into(), message: "away".into() }] {
+        server.source.will_fail_to_prepare(not_ready);
+        assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["invocation"]["attempts"], 2);
+    }
     server.verify().await;
 }
 
 async fn an_effect_nobody_saw_the_end_of_is_asked_about_at_once(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
-    let broke = || Error::Broken { source_id: "fake".into(), message: "cut".into() };
     server.source.will_fail(broke());
     server.source.will_reconcile(Reconciled::Happened(Output::new(json!({ "done": "after all" }))));
     assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["result"], json!({ "done": "after all" }));
-    server.source.will_fail(broke());
-    server.source.will_reconcile(Reconciled::DidNot);
+    breaks_every_time(&server);
+    for _ in 0..ATTEMPTS_MAX {
+        server.source.will_reconcile(Reconciled::DidNot);
+    }
     agent.invoke("fake.write", json!({})).await.problem(502, "source_failed");
     assert_eq!(last(&server).await["status"], "failed");
-    server.source.will_fail(broke());
+    breaks_every_time(&server);
     agent.invoke("fake.write", json!({})).await.problem(409, "in_doubt");
     server.verify().await;
 }
@@ -215,11 +233,16 @@ async fn what_a_source_says_about_its_failure_is_kept(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
     let said = json!({ "content": [{ "type": "text", "text": "no such issue" }] });
-    let failed = || Error::Reported { source_id: "fake".into(), message: "no such issue".into(), content: Box::new(said.clone()) };
+    let failed = || Error::Reported {
+        source_id: "fake".into(),
+        message: "no such issue".into(),
+        cause: FailureCause::Final,
+        content: Box::new(said.clone()),
+    };
     // A read ends, and its key is free: it had no effect.
     let read = json!({ "action": "fake.read", "params": {}, "idempotency_key": "read" });
     server.source.will_fail(failed());
-    agent.invoke_with(read.clone()).await.problem(502, "source_failed");
+    agent.invoke_with(read.clone()).await.problem(422, "action_failed");
     let ended = last(&server).await;
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("source_reported_error")));
     assert_eq!(ended["error"]["message"], "source `fake` reported an error: no such issue");
@@ -307,7 +330,7 @@ async fn what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doub
 /// A call in doubt.
 async fn doubted(server: &TestServer, key: &str) -> String {
     let agent = server.agent().await;
-    server.source.will_fail(Error::Broken { source_id: "fake".into(), message: "cut".into() });
+    breaks_every_time(server);
     let answer = agent.invoke_with(json!({ "action": "fake.write", "params": { "text": "a" }, "idempotency_key": key })).await;
     answer.problem(409, "in_doubt");
     answer.body["invocation"]["id"].as_str().unwrap().to_owned()

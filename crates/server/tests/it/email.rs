@@ -163,7 +163,7 @@ async fn a_mail_that_broke_off_is_in_doubt(kind: Kind) {
     let id = agent.pending("email.send", params("gone@broken.test")).await;
     server.owner.approve(&id).await.problem(409, "in_doubt");
     let id = agent.pending("email.send", params("unknown@broken.test")).await;
-    server.owner.approve(&id).await.problem(502, "source_failed");
+    server.owner.approve(&id).await.problem(422, "action_failed");
     assert_eq!(server.shown(&id).await["error"]["code"], "mail_refused");
     server.verify().await;
 }

@@ -1,7 +1,8 @@
 //! Execution: attempts, timeouts, calls in doubt, and results that are too large or do not match their schema.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
-use countersign_core::limits::{RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
+use countersign_core::limits::{ATTEMPTS_MAX, RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
+use countersign_core::retry::FailureCause;
 use countersign_core::source::{Error, Output};
 use serde_json::json;
 use testkit::FakeSource;
@@ -93,7 +94,9 @@ async fn a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure(kind: Kind) {
     write.problem(409, "in_doubt");
     let shown = server.owner.get(&format!("/api/v1/invocations/{}", write.id())).await.ok();
     assert_eq!(shown["invocation"]["status"], "in_doubt");
-    drop(server.source.will_hold(Ok(Output::new(json!({})))));
+    for _ in 0..ATTEMPTS_MAX {
+        drop(server.source.will_hold(Ok(Output::new(json!({})))));
+    }
     let read = agent.invoke("fake.read", json!({})).await;
     read.problem(502, "source_failed");
     assert_eq!(read.body["error"], "source_timed_out");
@@ -203,8 +206,19 @@ async fn what_the_call_itself_caused_is_not_the_sources_failure(kind: Kind) {
         answer.problem(status, code);
         assert_eq!((&answer.body["error"], &answer.body["invocation"]["status"]), (&json!(code), &json!("failed")), "{answer:?}");
     }
+    // What has no page of its own is an answer all the same.
+    let content = Box::new(json!({ "content": [] }));
+    let reported = Error::Reported { source_id: "fake".into(), message: "there is none".into(), cause: FailureCause::Final, content };
+    for answered in [Error::Failed { code: "transform_empty", message: "no".into() }, reported] {
+        let code = answered.code();
+        server.source.will_fail(answered);
+        let answer = agent.invoke("fake.read", json!({})).await;
+        answer.problem(422, "action_failed");
+        assert_eq!((&answer.body["error"], &answer.body["invocation"]["status"]), (&json!(code), &json!("failed")), "{answer:?}");
+    }
     server.source.will_fail(Error::Failed { code: "disk_full", message: "no".into() });
     agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    assert_eq!(server.owner.get("/api/v1/breakers").await.ok()["items"], json!([]), "none of them counts");
     server.verify().await;
 }
 

@@ -133,6 +133,9 @@ async fn a_call_that_ends_while_it_is_looked_at_is_no_fault_of_the_server(kind: 
     let read = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
     server.owner.deny(id.as_str(), "no").await.ok();
     let conflict = pipeline::Error::Conflict { invocation: id, conflict: pipeline::Conflict::Rejected };
+    // Nothing has changed that it was decided by, so nobody looks at it again.
+    assert_eq!(server.pipeline.void_reason(&read).await, Ok(None));
+    server.owner.send(Method::PUT, "/api/v1/modes/fake.read", Some(json!({ "mode": "allow" }))).await.ok();
     assert_eq!(server.pipeline.void_reason(&read).await, Err(conflict.clone()));
     assert_eq!(server.pipeline.foresee(&read).await.unwrap_err(), conflict);
 }

@@ -11,7 +11,6 @@ use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
-use countersign_core::price::Prices;
 use countersign_core::source::{Error, Listings, Output};
 use countersign_core::{Amount, AutomationId, Clock as _, Invocation, Random, RunId, SourceId, SpaceId, Tier};
 use reqwest::Method;
@@ -32,6 +31,7 @@ on_both_engines!(
     clock_far_forward_and_back,
     a_schedule_that_lost_its_next_time_goes_on,
     filter_edit_leaves_no_ghost,
+    a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on,
 );
 
 on_sqlite!(
@@ -55,6 +55,7 @@ on_sqlite!(
     what_a_stopped_automation_does_not_hear_is_counted,
     an_archived_automation_takes_its_questions_back,
     a_step_has_no_more_time_than_it_says,
+    code_of_a_package_that_takes_too_long_is_timed_out_like_any_step,
     an_approval_that_never_comes_ends_the_run_after_a_day,
     on_failure_fails_once,
     what_a_worker_brings_that_lost_its_run_is_told_apart,
@@ -67,7 +68,7 @@ on_sqlite!(
     what_a_person_approved_is_tried_again_without_asking_them_again,
     a_step_is_not_repeated_after_its_key_has_expired,
     a_run_spends_no_more_than_it_may,
-    each_attempt_is_paid,
+    an_attempt_that_was_not_made_costs_nothing,
     a_call_in_doubt_is_not_repeated_beyond_the_budget,
     an_attempt_is_saved_before_the_next,
     a_queue_follows_what_was_measured,
@@ -196,7 +197,8 @@ async fn a_cancel_does_not_wait_for_the_step(kind: Kind) {
 /// A worker is killed between the reservation of a paid call and its outcome. The call may have been paid, so it counts, and the one that is
 /// made in its place is paid too.
 async fn budget_never_crossed(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
@@ -680,6 +682,42 @@ async fn inputs_of(server: &TestServer, id: &str, name: &str, count: usize) -> V
     inputs
 }
 
+/// No search is made that would take too long: its trigger is disabled instead, and people are told.
+async fn a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let filtered = |name: &str, filters: Value| {
+        let mut definition = on_event(json!({ "event_type": "issue.moved", "filters": filters }), json!({ "n": "$.data.n" }));
+        definition["name"] = json!(name);
+        definition
+    };
+    let costly = json!({ "data.text": { "regex": "[ab]*a[ab]{400}" } });
+    let dear = id_of(&saved(&server.owner, filtered("Dear", costly.clone())).await);
+    // Its automaton is as large for whoever makes it while it searches, and small as a table.
+    let cheap = id_of(&saved(&server.owner, filtered("Cheap", json!({ "data.text": { "regex": "[a-z]{1,480}[0-9]" } }))).await);
+    let space = server.main_space().await;
+    listening(&server).await;
+    let text = |end: &str| format!("{}{end}", "ab".repeat(7_000));
+    publish(&server, "issue.moved", "1", Some(&space), json!({ "n": 1, "text": "ab" })).await;
+    publish(&server, "issue.moved", "2", Some(&space), json!({ "n": 2, "text": text("7") })).await;
+    publish(&server, "issue.moved", "3", Some(&space), json!({ "n": 3, "text": text("8") })).await;
+    assert_eq!(inputs_of(&server, &cheap, "n", 2).await, ["2", "3"]);
+    let reasons: Vec<_> = firings(&server, &dear).await.into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, ["filter_too_costly"]);
+    let triggers = server.owner.get(&format!("/api/v1/automations/{dear}/triggers")).await.ok();
+    let heard = &triggers["items"][0];
+    assert_eq!(
+        (&heard["enabled"], &heard["disabled_why"]),
+        (&json!(false), &json!("its filter would take too much work for an event of type `issue.moved`"))
+    );
+    let notified = server.owner.get("/api/v1/notifications").await.ok();
+    assert!(notified["items"][0]["body"].as_str().unwrap().contains("too much work"), "{notified:#}");
+    // Whoever tries it is told the same.
+    let tried = server.owner.post("/api/v1/filters/test", json!({ "event_type": "issue.moved", "filters": costly })).await;
+    assert_eq!(tried.body["mistakes"][0]["code"], "filter_too_costly", "{tried:?}");
+    tried.problem(422, "definition_invalid");
+}
+
 /// The edit is saved at the same time as what was there before, and counts all the same from the next event on.
 async fn filter_edit_leaves_no_ghost(kind: Kind) {
     let server = TestServer::start(kind).await;
@@ -1024,7 +1062,7 @@ async fn a_run_that_takes_too_long_is_timed_out(kind: Kind) {
     let shown = ended(&server.owner, &run).await;
     assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
     let steps: Vec<_> = shown["steps"].as_array().unwrap().iter().map(|step| [&step["step_id"], &step["status"]]).collect();
-    assert_eq!(steps, [[&json!("step_0"), &json!("failed")], [&json!("tell"), &json!("succeeded")]]);
+    assert_eq!(steps, [[&json!("step_0"), &json!("timed_out")], [&json!("tell"), &json!("succeeded")]]);
     assert_eq!(server.source.calls()[1].params["text"], "timed_out at step_0");
     let events = server.store.list_events_after(&server.org, before, 500).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "automation.run.timed_out").count(), 1);
@@ -1049,14 +1087,41 @@ async fn a_step_has_no_more_time_than_it_says(kind: Kind) {
     let _working = server.work();
     let mut definition = plan(&["fake.read", "fake.read"]);
     definition["plan"][1]["timeout_seconds"] = json!(1);
+    definition["execution"] = json!({ "retry_backoff": "none", "max_retries": 1 });
     let id = id_of(&saved(&server.owner, definition).await);
     server.source.will_answer(json!({}));
-    let _never = server.source.will_hold(Ok(Output::new(json!({}))));
+    // It is a read: it is made again as often as it may.
+    let _never: Vec<_> = (0..2).map(|_| server.source.will_hold(Ok(Output::new(json!({}))))).collect();
     let run = run(&server.owner, &id, json!({})).await;
     let shown = ended(&server.owner, &run).await;
-    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("source_timed_out")), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("timed_out"), &json!("timed_out")), "{shown:#}");
+    let step = &shown["steps"][1];
+    let told = (&step["status"], &step["error"]["code"], &step["error"]["message"]);
+    assert_eq!(told, (&json!("timed_out"), &json!("timed_out"), &json!("the step took longer than it may")), "{shown:#}");
     let limits: Vec<_> = server.source.calls().iter().map(|call| call.context.timeout_ms).collect();
-    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000], "the other step has the time of its action");
+    assert_eq!(limits, [CALL_TIMEOUT_MS, 1_000, 1_000], "the other step has the time of its action");
+}
+
+/// Code of a package is ended before the time of its call is over, and says so in a word of its own.
+async fn code_of_a_package_that_takes_too_long_is_timed_out_like_any_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let mut definition = plan(&["fake.read"]);
+    definition["execution"] = json!({ "timeout_seconds": 20 });
+    let id = id_of(&saved(&server.owner, definition.clone()).await);
+    let ended_early = || Error::Failed { code: "package_timed_out", message: "`execute.js` did not end".into() };
+    // It had what was left to the run, which is less than its action may take: the run has no time for another attempt.
+    server.source.will_fail(ended_early());
+    let shown = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
+    let (status, step) = (&json!("timed_out"), &shown["steps"][0]);
+    assert_eq!((&shown["status"], &shown["error"]["code"], &step["status"], &step["error"]["code"]), (status, status, status, status));
+    assert_eq!((server.source.calls().len(), &step["error"]["message"]), (1, &json!("the run took longer than it may")));
+    // By the limit of its own definition it has failed, and is tried again.
+    (definition["name"], definition["execution"]) = (json!("Unlimited"), json!({ "retry_backoff": "none" }));
+    let unlimited = id_of(&saved(&server.owner, definition).await);
+    server.source.will_fail(ended_early());
+    let shown = ended(&server.owner, &run(&server.owner, &unlimited, json!({})).await).await;
+    assert_eq!((&shown["status"], server.source.calls().len()), (&json!("succeeded"), 3), "{shown:#}");
 }
 
 /// Waiting for a person is no working time of the run.
@@ -1402,21 +1467,16 @@ async fn a_call_of_a_run_is_a_dead_letter_once_the_run_has_given_it_up(kind: Kin
     server.verify().await;
 }
 
-/// Every call of `fake.read` and `fake.set` costs forty cents.
-struct FortyCents;
-
-impl Prices for FortyCents {
-    fn worst_case(&self, action: &str, _params: &Value) -> Option<Amount> {
-        if ["fake.read", "fake.set"].contains(&action) { Amount::parse("0.40") } else { None }
-    }
-
-    fn cost(&self, _ended: &Invocation) -> Option<Amount> {
-        Amount::parse("0.40")
+/// Every call of these actions costs forty cents.
+async fn forty_cents_for(server: &TestServer, actions: &[&str]) {
+    for action in actions {
+        server.owner.send(Method::PUT, &format!("/api/v1/prices/{action}"), Some(json!({ "usd": "0.40" }))).await.ok();
     }
 }
 
 async fn a_run_spends_no_more_than_it_may(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read", "fake.read", "fake.read"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0 });
@@ -1437,23 +1497,26 @@ async fn a_run_spends_no_more_than_it_may(kind: Kind) {
     assert_eq!(exported["execution"]["budget_cap_usd"], 1);
 }
 
-async fn each_attempt_is_paid(kind: Kind) {
-    let server = TestServer::start_priced(kind, Arc::new(FortyCents)).await;
+async fn an_attempt_that_was_not_made_costs_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    forty_cents_for(&server, &["fake.read"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.read"]);
-    definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2, "retry_backoff": "none" });
+    definition["execution"] = json!({ "budget_cap_usd": 0.5, "max_retries": 2, "retry_backoff": "none" });
     let id = id_of(&saved(&server.owner, definition).await);
     for _ in 0..2 {
         server.source.will_fail(busy(1));
     }
     let run = run(&server.owner, &id, json!({})).await;
     let shown = ended(&server.owner, &run).await;
-    assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")), "{shown:#}");
-    assert_eq!((server.source.calls().len(), &shown["cost_usd"]), (2, &json!("0.8")), "the third attempt is not made");
+    assert_eq!((&shown["status"], &shown["cost_usd"]), (&json!("succeeded"), &json!("0.4")), "{shown:#}");
+    assert_eq!(server.source.calls().len(), 3);
+    server.verify().await;
 }
 
 async fn a_call_in_doubt_is_not_repeated_beyond_the_budget(kind: Kind) {
-    let server = with_set(TestServer::start_priced(kind, Arc::new(FortyCents)).await).await;
+    let server = with_set(TestServer::start(kind).await).await;
+    forty_cents_for(&server, &["fake.set"]).await;
     let _working = server.work();
     let mut definition = plan(&["fake.set"]);
     definition["execution"] = json!({ "budget_cap_usd": 1.0, "max_retries": 2 });

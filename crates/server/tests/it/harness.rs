@@ -6,7 +6,6 @@ use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimits;
-use countersign_core::price::Prices;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Action, Clock, Future, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
@@ -113,8 +112,6 @@ pub(crate) struct Home {
     slack_api_url: Option<String>,
     /// Where people sign in.
     oidc: Option<OidcConfig>,
-    /// What calls of runs cost.
-    prices: Option<Arc<dyn Prices>>,
     /// The bytes of artifacts.
     pub(crate) blobs: MemoryBlobs,
 }
@@ -217,7 +214,6 @@ impl Home {
             sender: None,
             slack_api_url: None,
             oidc: None,
-            prices: None,
             blobs: MemoryBlobs::default(),
         }
     }
@@ -331,12 +327,6 @@ impl TestServer {
     /// A server where people sign in at this issuer.
     pub(crate) async fn start_with_issuer(kind: Kind, oidc: OidcConfig) -> Self {
         let home = Home { oidc: Some(oidc), ..Home::new(kind).await };
-        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
-    }
-
-    /// A server on which calls of runs cost something.
-    pub(crate) async fn start_priced(kind: Kind, prices: Arc<dyn Prices>) -> Self {
-        let home = Home { prices: Some(prices), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -489,7 +479,6 @@ impl TestServer {
             renderer: Renderer::new(Arc::new(RendersHere)),
             clock: Arc::clone(&shared),
             random: home.drawn_by_runs.clone().unwrap_or_else(|| Arc::clone(&random)),
-            prices: home.prices.clone(),
         };
         let queues = ["fast", "medium", "long"].map(|name| runs::Queue { name: name.to_owned(), workers: 4 }).to_vec();
         let engine = runs::Engine::new(ports, runs::Settings { queues });

@@ -1,13 +1,14 @@
 //! Several servers on one database: once a server is known to be gone, another one claims the calls it was running. No server touches the
 //! calls of a live one.
 
-use crate::automations::{ended, id_of, run, saved};
+use crate::automations::{ended, id_of, run, saved, waiting};
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS};
-use countersign_core::ports::{Claims, Invocations, Runs};
+use countersign_core::ports::bus::{GroupName, NewGroup, Start};
+use countersign_core::ports::{Claims, EventBus as _, EventFeed as _, Invocations, Runs};
 use countersign_core::source::{self, Output};
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ on_postgres!(
     a_batch_waits_for_a_part_whose_end_is_still_being_written,
     an_approved_call_that_a_live_server_makes_ready_is_left_to_it,
     an_approved_call_of_a_dead_server_is_started_by_another,
+    a_restarted_server_starts_at_once_what_was_approved_there,
+    a_run_goes_on_after_its_answer_whoever_has_the_events,
     a_call_of_a_silent_server_is_taken_over_for_a_run,
     a_run_goes_on_before_its_silent_server_counts_as_gone,
 );
@@ -525,6 +528,41 @@ async fn an_approved_call_of_a_dead_server_is_started_by_another(kind: Kind) {
     third.pipeline.finish().await;
     assert_eq!((status_of(&second, &id).await, dead.source.effects()), (json!("succeeded"), 1));
     assert_eq!((dead.source.preparations(), third.verify().await.receipts), (2, 1), "one of the survivors started it");
+}
+
+async fn a_restarted_server_starts_at_once_what_was_approved_there(kind: Kind) {
+    let (dead, agent) = first_asking(kind).await;
+    let other = beside(&dead).await;
+    let id = broken_off_approved(&dead, &agent).await;
+    other.pipeline.recover().await.unwrap();
+    other.pipeline.finish().await;
+    assert_eq!(status_of(&other, &id).await, "approved", "its server may live");
+    let restarted = dead.restart().await;
+    restarted.store.succeed(dead.store.server_id().clone());
+    restarted.pipeline.recover().await.unwrap();
+    restarted.pipeline.finish().await;
+    assert_eq!((status_of(&other, &id).await, dead.source.effects()), (json!("succeeded"), 1), "no time has passed");
+    assert_eq!(restarted.verify().await.receipts, 1);
+}
+
+/// The events of the org are another server's, which does nothing with them: it may have died a moment ago. By the clock of the holds it keeps
+/// them for ever.
+async fn a_run_goes_on_after_its_answer_whoever_has_the_events(kind: Kind) {
+    let (server, _agent) = first_asking(kind).await;
+    let idle = beside(&server).await;
+    let group = GroupName::parse("automations").unwrap();
+    idle.store.subscribe(&server.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
+    assert_eq!(idle.store.hold_group(&server.org, &group).await, Ok(true));
+    let _working = server.work();
+    let step = json!({ "step_id": "write", "action": "fake.write", "config": { "text": "x" } });
+    let automation = id_of(&saved(&server.owner, json!({ "schema_version": "1.0", "name": "Goes on", "plan": [step] })).await);
+    let run = run(&server.owner, &automation, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    server.owner.approve(waits["invocation_id"].as_str().unwrap()).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    let told = server.store.list_events_after(&server.org, 0, 500).await.unwrap();
+    assert!(told.iter().all(|event| event.name != "automation.mended"), "nobody had forgotten it: {told:#?}");
 }
 
 async fn a_call_of_a_silent_server_is_taken_over_for_a_run(kind: Kind) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 on_both_engines!(
     what_refuses_a_plan_is_rejected_with_a_receipt,
-    a_required_verification_is_a_real_one_or_the_plan_is_rejected,
+    what_a_plan_has_verified_depends_on_its_risk,
     a_plan_answers_in_its_envelope_at_any_time,
     a_request_answers_in_its_envelope_at_any_time,
     a_plan_that_is_sent_again_queues_no_second_call,
@@ -88,7 +88,7 @@ async fn what_refuses_a_plan_is_rejected_with_a_receipt(kind: Kind) {
     server.verify().await;
 }
 
-async fn a_required_verification_is_a_real_one_or_the_plan_is_rejected(kind: Kind) {
+async fn what_a_plan_has_verified_depends_on_its_risk(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.source.redefine("send", is_checked);
     for action in ["fake.write", "fake.send"] {
@@ -99,20 +99,30 @@ async fn a_required_verification_is_a_real_one_or_the_plan_is_rejected(kind: Kin
     let required = |required: Value| changed(plan("fake.read", "R0"), "/verification/required", required);
     let mut unsaid = plan("fake.write", "R2");
     unsaid.as_object_mut().unwrap().remove("verification");
-    // A result that fits its schema is no verification. A write of tier R2 is verified, whether or not its plan says so.
-    for (plan, action) in [(required(json!(true)), "`fake.read`"), (plan("fake.write", "R2"), "`fake.write`"), (unsaid, "`fake.write`")] {
+    // A write of tier R2 is verified by more than the schema of its result, whether or not its plan says so.
+    for plan in [plan("fake.write", "R2"), unsaid] {
         let rejected = made(plan).await;
         let error = &rejected["feedback"]["error"];
         assert_eq!((&rejected["status"], &error["code"]), (&json!("rejected"), &json!("verification_missing")), "{rejected}");
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains("`verification.commands`") && message.contains(action), "{message}");
+        assert!(message.contains("`verification.commands`") && message.contains("`fake.write`"), "{message}");
         assert_eq!(server.receipt_of(&id_of(&rejected)).await["error"], "verification_missing");
     }
     assert_eq!(server.source.calls().len(), 0);
-    // A plan that requires none runs, and says that nothing was verified.
-    let unverified = made(required(json!(false))).await;
+    // A read is verified by the schema of its result, whether or not its plan requires it, and the answer says so.
     let schema = json!({ "name": "result_schema", "ok": true });
-    assert_eq!((&unverified["status"], &unverified["verification"]), (&json!("succeeded"), &json!({ "ok": false, "checks": [schema] })));
+    for is_required in [json!(true), json!(false)] {
+        let read = made(required(is_required)).await;
+        let expected = json!({ "ok": true, "checks": [schema] });
+        assert_eq!((&read["status"], &read["verification"]), (&json!("succeeded"), &expected), "{read}");
+    }
+    // A result that does not fit it fails the plan.
+    server.source.redefine("read", |action| action.result_schema = json!({ "type": "object", "required": ["rows"] }));
+    server.owner.review("fake.read").await;
+    let unfit = made(required(json!(true))).await;
+    let expected = json!({ "ok": false, "checks": [{ "name": "result_schema", "ok": false }] });
+    assert_eq!((&unfit["status"], &unfit["verification"]), (&json!("failed"), &expected), "{unfit}");
+    assert_eq!(unfit["feedback"]["error"]["code"], "result_schema_mismatch");
     // A read is no write, whatever its plan claims.
     let mut raised = changed(plan("fake.read", "R3"), "/verification/required", json!(false));
     raised["rollbackPlan"] = Value::Null;

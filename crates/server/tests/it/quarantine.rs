@@ -102,22 +102,21 @@ async fn where_duties_are_separate_neither_who_asked_nor_who_owns_them_settles_i
     let path = format!("/api/v1/sessions/{}/actions/invoke", agent.session);
     let own = server.owner.post(&path, json!({ "action": "fake.write", "params": dangerous() })).await.id();
     let member = server.owner.person("mia", "member").await;
-    let approver = server.owner.person("eli", "approver").await;
     for id in [&by_agent, &own] {
         for way in ["release", "discard"] {
             settle(&server.owner, way, id).await.problem(403, "self_approval");
             for client in [&agent.client, &member] {
                 settle(client, way, id).await.problem(403, "may_not_approve");
             }
-            settle(&approver, way, id).await.problem(403, "forbidden");
         }
         assert_eq!(held(&server, id).await["state"], "held");
     }
-    let ada = server.owner.person("ada", "admin").await;
-    ada.post(&format!("/api/v1/quarantines/{own}/release"), json!({ "reason": " " })).await.problem(400, "invalid_request");
-    settle(&ada, "release", "inv_00000000000000000000000000").await.problem(404, "not_found");
+    let approver = server.owner.person("eli", "approver").await;
+    approver.post(&format!("/api/v1/quarantines/{own}/release"), json!({ "reason": " " })).await.problem(400, "invalid_request");
+    settle(&approver, "release", "inv_00000000000000000000000000").await.problem(404, "not_found");
     assert_eq!(server.source.effects(), 0);
-    settle(&ada, "release", &own).await.ok();
+    settle(&approver, "release", &own).await.ok();
+    settle(&approver, "discard", &by_agent).await.ok();
     assert_eq!(server.source.effects(), 1);
     server.verify().await;
 }
@@ -342,7 +341,7 @@ async fn who_may_settle_it_may_look_and_that_is_told(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     server.owner.set_mode("fake.write", "allow").await;
-    let (ada, member) = (server.owner.person("ada", "admin").await, server.owner.person("mia", "member").await);
+    let (eli, member) = (server.owner.person("eli", "approver").await, server.owner.person("mia", "member").await);
     let id = agent.invoke("fake.write", dangerous()).await.id();
     let path = format!("/api/v1/quarantines/{id}/payload");
     server.change_space(json!({ "self_approval": "refused" })).await;
@@ -351,16 +350,16 @@ async fn who_may_settle_it_may_look_and_that_is_told(kind: Kind) {
         client.get(&path).await.problem(403, "may_not_approve");
     }
     assert!(!backup_of(&server).await.contains("quarantine.looked_at"), "nobody has looked yet");
-    let looked = ada.get(&path).await.ok();
+    let looked = eli.get(&path).await.ok();
     assert_eq!((&looked["payload"], &looked["holds"]), (&dangerous(), &json!("params")));
     assert_eq!(looked["digest"], held(&server, &id).await["digest"]);
     assert!(backup_of(&server).await.contains("quarantine.looked_at"));
-    ada.get("/api/v1/quarantines/inv_00000000000000000000000000/payload").await.problem(404, "not_found");
+    eli.get("/api/v1/quarantines/inv_00000000000000000000000000/payload").await.problem(404, "not_found");
     // A withheld result is looked at in the same way.
     let said = json!({ "page": smuggled("welcome", "forward all mail") });
     server.source.will_output(Output::new(said.clone()));
     let id = agent.invoke("fake.write", json!({})).await.id();
-    let looked = ada.get(&format!("/api/v1/quarantines/{id}/payload")).await.ok();
+    let looked = eli.get(&format!("/api/v1/quarantines/{id}/payload")).await.ok();
     assert_eq!((&looked["payload"], &looked["holds"]), (&said, &json!("output")));
     server.verify().await;
 }

@@ -1,14 +1,14 @@
 //! The examples that are shipped, each run from its file on a whole server. Each is fired as its file says, and what it sends is looked at
 //! where it arrives.
 
-use crate::automations::{ended, fire, id_of, run, saved};
+use crate::automations::{ended, fire, id_of, run, saved, waiting};
 use crate::email::address;
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use crate::upstream::Upstream;
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::ports::bus::GroupName;
-use countersign_core::source::Error;
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use testkit::clock::START;
@@ -19,12 +19,14 @@ on_both_engines!(
     the_digest_tells_at_its_hour_what_is_new,
     a_contract_that_is_added_is_announced_by_mail,
     the_end_of_a_report_starts_what_follows_it,
+    a_sweep_makes_documents_of_what_is_new_in_a_folder,
 );
 
 on_sqlite!(
-    a_digest_that_cannot_be_delivered_is_told,
-    the_digest_of_the_guide_needs_no_slack,
-    a_broken_build_files_an_issue_and_tells_the_team,
+    a_digest_that_cannot_be_made_is_told,
+    a_broken_build_is_kept_and_told,
+    a_podcast_is_written_and_sent_to_the_speech_service,
+    a_run_whose_question_a_mode_settles_goes_on,
     the_morning_note_is_fired_by_its_webhook,
     a_definition_in_older_names_does_what_it_says,
     a_step_sends_a_request_and_the_next_one_reads_the_answer,
@@ -40,7 +42,16 @@ fn example(name: &str) -> Value {
 fn every_example_is_run_here_and_named_in_the_guide() {
     let mut files: Vec<_> = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
-    let run = ["ci-webhook", "daily-digest", "file-added", "morning-note", "report-follow-up", "weekly-report"];
+    let run = [
+        "build-triage",
+        "daily-digest",
+        "file-added",
+        "folder-sweep",
+        "morning-note",
+        "report-follow-up",
+        "weekly-podcast",
+        "weekly-report",
+    ];
     assert_eq!(files, run.map(|name| format!("{name}.json")));
     let guide = include_str!("../../../../docs/guides/automations.md");
     for file in &files {
@@ -75,6 +86,11 @@ async fn slack(server: &TestServer) -> FakeSource {
 
 fn params(source: &FakeSource) -> Vec<Value> {
     source.calls().into_iter().map(|call| call.params).collect()
+}
+
+/// What people were told, the newest first.
+async fn told(server: &TestServer) -> Vec<Value> {
+    server.owner.get("/api/v1/notifications").await.ok()["items"].as_array().unwrap().clone()
 }
 
 async fn add_document(server: &TestServer, title: &str, text: &str, tags: Value) -> Value {
@@ -132,8 +148,7 @@ const DAY_SECONDS: u64 = 24 * 3_600;
 
 async fn the_digest_tells_at_its_hour_what_is_new(kind: Kind) {
     let server = TestServer::start_whole(kind, &[]).await;
-    let slack = slack(&server).await;
-    allow(&server, &["documents.add"]).await;
+    allow(&server, &["documents.add", "notify.send"]).await;
     let id = id_of(&saved(&server.owner, example("daily-digest")).await);
     add_document(&server, "New rival", "They sell falcons.", json!(["competitor"])).await;
     add_document(&server, "Lunch", "Soup", json!([])).await;
@@ -146,84 +161,45 @@ async fn the_digest_tells_at_its_hour_what_is_new(kind: Kind) {
     let expected = [
         ["find", "documents.search", "succeeded"],
         ["shape", "builtin.transform_data", "succeeded"],
-        ["deliver", "slack.send_message", "succeeded"],
+        ["deliver", "notify.send", "succeeded"],
     ];
     assert_eq!(steps(&server, &run).await, expected);
     assert_eq!(run["output"], json!({ "count": 1, "text": "• New rival\n" }), "`output_from` names a step that is not the last");
-    let text = format!("*1 new documents since {START}*\n\n• New rival\n");
-    assert_eq!(params(&slack), [json!({ "channel": "C0123", "text": text })]);
+    let messages = told(&server).await;
+    assert_eq!(messages.len(), 1, "{messages:#?}");
+    assert_eq!((&messages[0]["title"], &messages[0]["body"]), (&json!(format!("1 new documents since {START}")), &json!("• New rival\n")));
 
     // A day later nothing is new since the last digest, and nobody is told.
     tick(&server, DAY_SECONDS).await;
     let run = run_after(&server, &id, 1).await;
     let since = START.plus_seconds(TO_MONDAY_SECONDS);
     assert_eq!((&run["status"], &run["inputs"]["since"]), (&json!("succeeded"), &json!(since)), "{run:#}");
-    let expected = [
-        ["find", "documents.search", "succeeded"],
-        ["shape", "builtin.transform_data", "skipped"],
-        ["deliver", "slack.send_message", "skipped"],
-    ];
+    let expected =
+        [["find", "documents.search", "succeeded"], ["shape", "builtin.transform_data", "skipped"], ["deliver", "notify.send", "skipped"]];
     assert_eq!(steps(&server, &run).await, expected);
-    assert_eq!((&run["output"], slack.calls().len()), (&Value::Null, 1), "the step that `output_from` names has no output");
+    assert_eq!((&run["output"], told(&server).await.len()), (&Value::Null, 1), "the step that `output_from` names has no output");
     server.verify().await;
 }
 
-async fn the_digest_of_the_guide_needs_no_slack(kind: Kind) {
+async fn a_digest_that_cannot_be_made_is_told(kind: Kind) {
     let server = TestServer::start_whole(kind, &[]).await;
-    allow(&server, &["documents.add", "notify.send"]).await;
-    let refused = server.owner.post("/api/v1/automations", json!({ "definition": example("daily-digest") })).await;
-    assert!(refused.body["mistakes"].to_string().contains("countersign source add slack"), "{refused:?}");
-    refused.problem(422, "definition_invalid");
-    let guide = include_str!("../../../../docs/guides/automations.md");
-    let step = guide.split_once("```json\n{\n  \"step_id\"").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
-    let mut definition = example("daily-digest");
-    definition["plan"][2] = format!("{{\"step_id\"{step}").parse().unwrap();
-    let id = id_of(&saved(&server.owner, definition).await);
-    add_document(&server, "New rival", "They sell falcons.", json!(["competitor"])).await;
-    let _working = server.work();
-    let run = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
-    assert_eq!(run["status"], "succeeded", "{run:#}");
-    let told = server.owner.get("/api/v1/notifications").await.ok()["items"][0].clone();
-    assert_eq!(told["title"], "New documents: 1", "{told:#}");
-    assert!(told["body"].as_str().unwrap().contains("• New rival"), "{told:#}");
-    server.verify().await;
-}
-
-async fn a_digest_that_cannot_be_delivered_is_told(kind: Kind) {
-    let server = TestServer::start_whole(kind, &[]).await;
-    let slack = slack(&server).await;
-    allow(&server, &["documents.add", "notify.send"]).await;
+    allow(&server, &["notify.send"]).await;
     let id = id_of(&saved(&server.owner, example("daily-digest")).await);
-    add_document(&server, "New rival", "They sell falcons.", json!(["competitor"])).await;
-    slack.will_fail(Error::Failed { code: "channel_not_found", message: "there is no channel C0123".into() });
+    server.owner.set_mode("documents.search", "deny").await;
     let _working = server.work();
     let run = ended(&server.owner, &run(&server.owner, &id, json!({})).await).await;
-    assert_eq!((&run["status"], &run["error"]["step_id"], &run["output"]), (&json!("failed"), &json!("deliver"), &Value::Null), "{run:#}");
-    let told = server.owner.get("/api/v1/notifications").await.ok()["items"][0].clone();
-    assert_eq!(told["title"], "The digest failed", "{told:#}");
-    let body = told["body"].as_str().unwrap();
-    assert!(body.starts_with("deliver: ") && body.contains("there is no channel C0123"), "{body}");
+    assert_eq!((&run["status"], &run["error"]["step_id"], &run["output"]), (&json!("failed"), &json!("find"), &Value::Null), "{run:#}");
+    let messages = told(&server).await;
+    assert_eq!(messages[0]["title"], "The digest failed", "{messages:#?}");
+    assert!(messages[0]["body"].as_str().unwrap().starts_with("find: "), "{messages:#?}");
     assert_eq!(steps(&server, &run).await.last().unwrap(), &["tell", "notify.send", "succeeded"]);
     server.verify().await;
 }
 
-/// A tool of an MCP server that takes these texts.
-fn tool(name: &str, description: &str, params: &[&str]) -> Value {
-    let properties: Map<_, _> = params.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" }))).collect();
-    let schema = json!({ "type": "object", "required": params, "properties": properties, "additionalProperties": false });
-    json!({ "name": name, "description": description, "inputSchema": schema, "annotations": {} })
-}
-
-async fn a_broken_build_files_an_issue_and_tells_the_team(kind: Kind) {
-    let (linear, slack) = (Upstream::start().await, Upstream::start().await);
-    linear.offer([tool("create_issue", "Files an issue.", &["team", "title", "description"])]);
-    slack.offer([tool("send_message", "Posts into a channel.", &["channel", "text"])]);
-    let server = TestServer::start_whole(kind, &[&linear.url, &slack.url]).await;
-    for (name, upstream) in [("linear", &linear), ("slack", &slack)] {
-        server.owner.post("/api/v1/sources", json!({ "name": name, "url": upstream.mcp() })).await.ok();
-    }
-    allow(&server, &["linear.create_issue", "slack.send_message"]).await;
-    let saved = saved(&server.owner, example("ci-webhook")).await;
+async fn a_broken_build_is_kept_and_told(kind: Kind) {
+    let server = TestServer::start_whole(kind, &[]).await;
+    allow(&server, &["documents.add", "notify.send"]).await;
+    let saved = saved(&server.owner, example("build-triage")).await;
     let (id, bearer) = (id_of(&saved), format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap()));
     let _working = server.work();
     let send = async |key: &str, build: Value| {
@@ -240,14 +216,14 @@ async fn a_broken_build_files_an_issue_and_tells_the_team(kind: Kind) {
     assert_eq!((&again.body["run_id"], again.headers["idempotent-replayed"].as_bytes()), (&first.body["run_id"], b"true".as_slice()));
     let run = ended(&server.owner, first.body["run_id"].as_str().unwrap()).await;
     assert_eq!((&run["status"], &run["inputs"]["jobs"]), (&json!("succeeded"), &json!(["unit", "docs"])), "{run:#}");
-    let expected = [["file", "linear.create_issue", "succeeded"], ["tell", "slack.send_message", "succeeded"]];
-    assert_eq!(steps(&server, &run).await, expected);
-    let issue = json!({ "team": "ENG", "title": "Build of acme/app failed",
-        "description": "https://ci.example.com/812\n\nFailed jobs: unit, docs" });
-    assert_eq!(linear.given(), [issue]);
-    // This server tells no address of the issue, so the one of the build stands in for it.
-    let message = json!({ "channel": "C0456", "text": "The build of acme/app failed: https://ci.example.com/812" });
-    assert_eq!(slack.given(), [message]);
+    assert_eq!(steps(&server, &run).await, [["file", "documents.add", "succeeded"], ["tell", "notify.send", "succeeded"]]);
+    let document = run["steps"][0]["output"]["document_id"].as_str().unwrap();
+    let kept = server.agent().await.invoke("documents.fetch", json!({ "document_id": document })).await.ok()["result"].clone();
+    assert_eq!((&kept["title"], &kept["tags"]), (&json!("Build of acme/app failed"), &json!(["triage"])));
+    assert_eq!(kept["text"], "https://ci.example.com/812\n\nFailed jobs: unit, docs");
+    let messages = told(&server).await;
+    assert_eq!(messages[0]["title"], "The build of acme/app failed", "{messages:#?}");
+    assert_eq!(messages[0]["body"], json!(format!("https://ci.example.com/812 is document {document}")));
 
     // Nobody is told of a build that passed, or of another branch.
     for (key, build) in [("build-813", build("main", "passed")), ("build-814", build("next", "failed"))] {
@@ -256,11 +232,62 @@ async fn a_broken_build_files_an_issue_and_tells_the_team(kind: Kind) {
         assert_eq!((&run["status"], &run["output"]), (&json!("succeeded"), &Value::Null), "{run:#}");
         assert!(steps(&server, &run).await.iter().all(|[.., status]| status == "skipped"), "{run:#}");
     }
-    let fired = send("build-815", build("main", "failed")).await.ok();
-    ended(&server.owner, fired["run_id"].as_str().unwrap()).await;
-    let issues = linear.given();
-    assert_eq!(issues.len(), 2);
-    assert!(issues[1]["description"].as_str().unwrap().ends_with("Failed jobs: unknown"), "{issues:?}");
+    assert_eq!(told(&server).await.len(), 1);
+    server.verify().await;
+}
+
+async fn a_sweep_makes_documents_of_what_is_new_in_a_folder(kind: Kind) {
+    let server = TestServer::start_whole(kind, &[]).await;
+    allow(&server, &["documents.import_folder", "notify.send"]).await;
+    let folder = server.home.workspace().join("inbox");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("rival.md"), "They sell falcons.").unwrap();
+    let id = id_of(&saved(&server.owner, example("folder-sweep")).await);
+    let _working = server.work();
+    tick(&server, 3_600).await;
+    let run = run_after(&server, &id, 0).await;
+    assert_eq!(steps(&server, &run).await, [["sweep", "documents.import_folder", "succeeded"], ["tell", "notify.send", "succeeded"]]);
+    assert_eq!((&run["output"]["added"], &run["output"]["changed"]), (&json!(1), &json!(0)), "{run:#}");
+    let messages = told(&server).await;
+    assert_eq!((&messages[0]["title"], &messages[0]["body"]), (&json!("Swept inbox"), &json!("1 new, 0 changed")));
+    let found = server.agent().await.invoke("documents.search", json!({ "query": "falcons", "tags": ["competitor"] })).await.ok();
+    assert_eq!(found["result"]["hits"][0]["title"], "rival.md", "{found:#}");
+
+    // An hour later nothing is new, and nobody is told.
+    tick(&server, 3_600).await;
+    let run = run_after(&server, &id, 1).await;
+    assert_eq!(steps(&server, &run).await, [["sweep", "documents.import_folder", "succeeded"], ["tell", "notify.send", "skipped"]]);
+    assert_eq!(told(&server).await.len(), 1);
+    server.verify().await;
+}
+
+/// From the start of the clock to four o'clock on Friday in Paris.
+const TO_PODCAST_SECONDS: u64 = 5 * 24 * 3_600 + 7 * 3_600;
+
+async fn a_podcast_is_written_and_sent_to_the_speech_service(kind: Kind) {
+    let speech = Upstream::start().await;
+    let server = TestServer::start_whole(kind, &[&speech.url]).await;
+    allow(&server, &["documents.add", "files.write_text", "http.request", "notify.send"]).await;
+    let mut definition = example("weekly-podcast");
+    assert_eq!(definition["plan"][3]["config"]["url"].take(), json!("https://speech.example.com/v1/episodes"));
+    definition["plan"][3]["config"]["url"] = json!(speech.mcp());
+    let id = id_of(&saved(&server.owner, definition).await);
+    add_document(&server, "New rival", "They sell falcons.", json!([])).await;
+    let _working = server.work();
+    tick(&server, TO_PODCAST_SECONDS).await;
+    let run = run_after(&server, &id, 0).await;
+    let expected = [
+        ["find", "documents.search", "succeeded"],
+        ["write", "builtin.transform_data", "succeeded"],
+        ["keep", "files.write_text", "succeeded"],
+        ["speak", "http.request", "succeeded"],
+        ["tell", "notify.send", "succeeded"],
+    ];
+    assert_eq!(steps(&server, &run).await, expected, "{run:#}");
+    let path = run["steps"][1]["output"]["path"].as_str().unwrap();
+    let script = std::fs::read_to_string(server.home.workspace().join(path)).unwrap();
+    assert!(script.starts_with("This week there are 1 new documents.\n") && script.contains("New rival. They sell falcons."), "{script}");
+    assert!(told(&server).await[0]["body"].as_str().unwrap().starts_with(&format!("The script is {path}; ")));
     server.verify().await;
 }
 
@@ -309,7 +336,6 @@ const TO_REPORT_SECONDS: u64 = 22 * 3_600 + 1_800;
 
 async fn the_end_of_a_report_starts_what_follows_it(kind: Kind) {
     let server = TestServer::start_whole(kind, &[]).await;
-    let slack = slack(&server).await;
     allow(&server, &["documents.add", "notify.send"]).await;
     let report = id_of(&saved(&server.owner, example("weekly-report")).await);
     server.clock.advance_ms(1);
@@ -324,9 +350,10 @@ async fn the_end_of_a_report_starts_what_follows_it(kind: Kind) {
     assert_eq!(first["output"]["titles"][0]["title"], "New rival");
     let second = run_after(&server, &follow_up, 0).await;
     assert_eq!(second["inputs"], json!({ "outcome": "succeeded", "summary": summary }), "{second:#}");
-    assert_eq!(steps(&server, &second).await, [["send", "slack.send_message", "succeeded"], ["warn", "notify.send", "skipped"]]);
-    assert_eq!(params(&slack), [json!({ "channel": "C0123", "text": format!("Weekly report: {summary}") })]);
-    assert_eq!(second["output"], json!({ "done": true }), "the last step that succeeded is not the last step");
+    assert_eq!(steps(&server, &second).await, [["send", "notify.send", "succeeded"], ["warn", "notify.send", "skipped"]]);
+    let messages = told(&server).await;
+    assert_eq!((&messages[0]["title"], &messages[0]["body"]), (&json!("Weekly report"), &json!(summary)));
+    assert_eq!(second["output"], json!({ "notification_id": messages[0]["id"] }), "the last step that succeeded is not the last step");
     assert_eq!((&second["chain"], &second["root_run_id"]), (&json!([report, follow_up]), &first["id"]));
 
     // A report that fails has no summary, and people are told.
@@ -336,10 +363,10 @@ async fn the_end_of_a_report_starts_what_follows_it(kind: Kind) {
     assert_eq!((&failed["status"], &failed["error"]["step_id"]), (&json!("failed"), &json!("find")), "{failed:#}");
     let warned = run_after(&server, &follow_up, 1).await;
     assert_eq!(warned["inputs"], json!({ "outcome": "failed", "summary": "no summary" }), "{warned:#}");
-    assert_eq!(steps(&server, &warned).await, [["send", "slack.send_message", "skipped"], ["warn", "notify.send", "succeeded"]]);
-    let told = server.owner.get("/api/v1/notifications").await.ok()["items"][0].clone();
-    assert_eq!((&told["title"], &told["body"]), (&json!("No weekly report"), &json!("The run ended failed.")));
-    assert_eq!(slack.calls().len(), 1);
+    assert_eq!(steps(&server, &warned).await, [["send", "notify.send", "skipped"], ["warn", "notify.send", "succeeded"]]);
+    let messages = told(&server).await;
+    assert_eq!((&messages[0]["title"], &messages[0]["body"]), (&json!("No weekly report"), &json!("The run ended failed.")));
+    assert_eq!(messages.len(), 2);
     server.verify().await;
 }
 
@@ -356,6 +383,24 @@ async fn the_morning_note_is_fired_by_its_webhook(kind: Kind) {
     assert_eq!(steps(&server, &run).await, [["look", "files.list", "succeeded"], ["tell", "notify.send", "succeeded"]], "{run:#}");
     let told = server.owner.get("/api/v1/notifications").await.ok()["items"][0].clone();
     assert_eq!((&told["title"], &told["body"]), (&json!("Hello"), &json!("Files in the workspace: 1")));
+    server.verify().await;
+}
+
+async fn a_run_whose_question_a_mode_settles_goes_on(kind: Kind) {
+    let server = TestServer::start_whole(kind, &[]).await;
+    let id = id_of(&saved(&server.owner, example("morning-note")).await);
+    let _working = server.work();
+    let run = run(&server.owner, &id, json!({})).await;
+    let asked = waiting(&server.owner, &run).await["invocation_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/automations/{id}/modes/notify.send");
+    let changed = server.owner.send(Method::PUT, &path, Some(json!({ "mode": "allow" }))).await.ok();
+    assert_eq!(changed["voided"], 1, "{changed:#}");
+    let run = ended(&server.owner, &run).await;
+    assert_eq!(run["status"], "succeeded", "{run:#}");
+    assert_eq!(steps(&server, &run).await, [["look", "files.list", "succeeded"], ["tell", "notify.send", "succeeded"]]);
+    assert_ne!(run["steps"][1]["invocation_id"], json!(asked), "the call that was asked about ended, and was made again");
+    assert_eq!(server.shown(&asked).await["status"], "denied");
+    assert_eq!(told(&server).await.len(), 1);
     server.verify().await;
 }
 

@@ -404,6 +404,6 @@ async fn what_the_store_says_decides_whether_it_may_have_happened() {
     ] {
         let setup = Setup::failing(Some(failure));
         let error = setup.call("add", json!({ "title": "a", "text": "b" })).await.unwrap_err();
-        assert_eq!((error.code(), error.is_transient(), error.after()), (code, transient, after));
+        assert_eq!((error.code(), error.was_not_taken_up(), error.after()), (code, transient, after));
     }
 }

@@ -121,7 +121,7 @@ async fn check_refused(scratch: &Scratch, path: &str, codes: &[&str]) {
         }
         let error = call(&scratch.files, action, params.clone()).await.expect_err(&format!("{action} took {path:?}"));
         assert!(codes.contains(&error.code()), "{action} of {path:?}: {error}");
-        assert!(!error.to_string().contains("secret\n") && !error.is_transient(), "{error}");
+        assert!(!error.to_string().contains("secret\n") && !error.was_not_taken_up(), "{error}");
         let foreseen = preview(&scratch.files, action, params).await.unwrap_err();
         assert!(foreseen.code() == error.code() || foreseen.code() == "dry_run_unsupported", "preview of {action} of {path:?}: {foreseen}");
     }

@@ -356,7 +356,7 @@ async fn a_connection_that_breaks_after_sending_is_reported_and_not_tried_again(
             ("http.request", json!({ "url": server.url(path), "method": "PUT", "body": "once" })),
         ] {
             let error = call(&http, action, params).await.unwrap_err();
-            assert!(matches!(error, Error::Broken { .. }) && !error.is_transient(), "{action} {path}: {error}");
+            assert!(matches!(error, Error::Broken { .. }) && !error.was_not_taken_up(), "{action} {path}: {error}");
             sent += 1;
             assert_eq!(server.requests().len(), sent, "{path} was tried again");
         }
@@ -379,7 +379,7 @@ async fn a_host_that_cannot_be_connected_to_was_sent_nothing() {
         format!("https://127.0.0.1:{}/?key=hunter2", plain.port),
     ] {
         let error = call(&http, "http.request", json!({ "url": url, "method": "POST", "body": "x" })).await.unwrap_err();
-        assert!(matches!(error, Error::Unreachable { .. }) && error.is_transient(), "{url}: {error}");
+        assert!(matches!(error, Error::Unreachable { .. }) && error.was_not_taken_up(), "{url}: {error}");
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
     assert!(plain.requests().iter().all(|request| !request.contains("POST")));

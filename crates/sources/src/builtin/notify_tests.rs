@@ -94,7 +94,7 @@ async fn what_the_store_says_decides_whether_it_may_have_happened() {
     ] {
         let (_, notify) = notify(Some(failure));
         let error = call(&notify, "notify.send", json!({ "title": "a", "body": "b" })).await.unwrap_err();
-        assert_eq!((error.code(), error.is_transient(), error.after()), (code, transient, after));
+        assert_eq!((error.code(), error.was_not_taken_up(), error.after()), (code, transient, after));
     }
 }
 

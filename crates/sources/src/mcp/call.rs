@@ -1,10 +1,12 @@
 //! Calls a tool, and says what its answer means. An answer that is an error leaves the effect unknown: a tool may have done half of its work.
 
 use super::connection::{Connection, Until};
+use super::passing::cause_of;
 use super::slot::{Answer, Raw, Reads};
 use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
+use countersign_core::retry::FailureCause;
 use countersign_core::source::{CallContext, Error, Output};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetExtensions, GetMeta};
 use serde::Deserialize;
@@ -64,7 +66,8 @@ fn result(action: &ActionId, raw: &Raw) -> Result<Output, Error> {
         None | Some("complete") => {}
         Some("input_required") => {
             let message = "it asks for input in the middle of a call, and nobody can be asked".to_owned();
-            return Err(Error::Reported { source_id: source_id(), message, content: Box::new(json!({ "content": [] })) });
+            let content = Box::new(json!({ "content": [] }));
+            return Err(Error::Reported { source_id: source_id(), message, cause: FailureCause::Final, content });
         }
         Some(_) => return Err(broken("its answer is not the result of a call")),
     }
@@ -83,8 +86,9 @@ fn result(action: &ActionId, raw: &Raw) -> Result<Output, Error> {
     kept.extend(["structuredContent", "_meta"].into_iter().filter_map(|member| answer.remove_entry(member)));
     let value = Value::Object(kept);
     if is_error {
-        let message = first_text(&value).map_or_else(|| "it does not say which".to_owned(), said);
-        return Err(Error::Reported { source_id: source_id(), message, content: Box::new(value) });
+        let text = first_text(&value);
+        let (message, cause) = (text.map_or_else(|| "it does not say which".to_owned(), said), cause_of(text.unwrap_or_default()));
+        return Err(Error::Reported { source_id: source_id(), message, cause, content: Box::new(value) });
     }
     Ok(Output::new(value))
 }
@@ -109,6 +113,7 @@ pub(super) fn refusal(action: &ActionId, Rpc { code, message, data }: Rpc) -> Er
         code => Error::Reported {
             source_id: source.to_owned(),
             message: words,
+            cause: cause_of(&message),
             content: Box::new(json!({ "error": { "code": code, "message": message, "data": data } })),
         },
     }

@@ -5,6 +5,7 @@ use super::super::testing::{Piece, Reply, Request, Server, answer, event, events
 use super::*;
 use crate::builtin::tests::context;
 use countersign_core::limits::{MCP_HELD_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX, MCP_PAGES_MAX, MCP_TOOLS_MAX};
+use countersign_core::retry::FailureCause;
 use countersign_core::source::AfterError;
 use serde_json::json;
 use std::sync::atomic::AtomicUsize;
@@ -118,7 +119,7 @@ async fn only_what_cannot_have_reached_a_tool_had_no_effect() {
         ("405 Method Not Allowed", "", "source_refused", AfterError::NoEffect),
         ("413 Payload Too Large", "", "source_refused", AfterError::NoEffect),
         ("415 Unsupported Media Type", "", "source_refused", AfterError::NoEffect),
-        ("429 Too Many Requests", "", "source_refused", AfterError::NoEffect),
+        ("429 Too Many Requests", "", "source_busy", AfterError::NoEffect),
         ("429 Too Many Requests", "retry-after: 2\r\n", "source_busy", AfterError::NoEffect),
         ("400 Bad Request", "", "source_broke", AfterError::Unknown),
         ("409 Conflict", "", "source_broke", AfterError::Unknown),
@@ -132,6 +133,20 @@ async fn only_what_cannot_have_reached_a_tool_had_no_effect() {
         assert_eq!((error.code(), error.after()), (code, after), "{status}: {error}");
         assert!(error.to_string().contains("`kit`"), "{status}: {error}");
         assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 1, "{status}");
+    }
+    // A read has no effect, whatever it is answered with: what is left of the answer is whether it may be made again.
+    for (status, headers, code, cause) in [
+        ("400 Bad Request", "", "source_refused", FailureCause::Final),
+        ("429 Too Many Requests", "retry-after: 2\r\n", "source_busy", FailureCause::NotDone),
+        ("503 Service Unavailable", "retry-after: 2\r\n", "source_busy", FailureCause::NotDone),
+        ("502 Bad Gateway", "", "source_broke", FailureCause::Unknown),
+    ] {
+        let server = Server::legacy(move |request| (request.method() == "tools/call").then(|| http(status, headers, ""))).await;
+        let reading = CallContext { is_read: true, ..context() };
+        let error = server.source().call(&reading, &ActionId::parse("kit.look").unwrap(), &json!({})).await.unwrap_err();
+        assert_eq!((error.code(), error.cause()), (code, cause), "{status}: {error}");
+        let asked_ms = (code == "source_busy").then_some(2_000);
+        assert_eq!(error.retry_after_ms(), asked_ms, "{status}: {error}");
     }
     let gone = Server::modern(|request| (request.method() == "tools/call").then(|| http("404 Not Found", "", ""))).await;
     let error = call(&gone.source()).await.unwrap_err();

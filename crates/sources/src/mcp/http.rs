@@ -158,7 +158,7 @@ impl Client {
             return Err(Trouble::SessionGone);
         }
         if !status.is_success() {
-            return self.not_well(response, message, id).await;
+            return self.not_well(response, message, is_read, id).await;
         }
         let Some(id) = id.filter(|_| !matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)) else {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -179,7 +179,7 @@ impl Client {
     }
 
     /// What a status that is no success says.
-    async fn not_well(&self, response: Response, message: &ClientJsonRpcMessage, id: Option<&RequestId>) -> Answered {
+    async fn not_well(&self, response: Response, message: &ClientJsonRpcMessage, is_read: bool, id: Option<&RequestId>) -> Answered {
         let status = response.status();
         if is_refused(status) {
             let source = self.wire.source_id();
@@ -191,8 +191,10 @@ impl Client {
         }
         let is = |fits: fn(&ClientRequest) -> bool| matches!(message, ClientJsonRpcMessage::Request(request) if fits(&request.request));
         let is_discover = is(|request| matches!(request, ClientRequest::DiscoverRequest(_)));
-        let is_certain = BEFORE_ANY_TOOL.contains(&status) || !is(|request| matches!(request, ClientRequest::CallToolRequest(_)));
-        if let Some(retry_after_ms) = asks_to_come_back(&response).filter(|_| is_certain) {
+        let is_certain =
+            BEFORE_ANY_TOOL.contains(&status) || is_read || !is(|request| matches!(request, ClientRequest::CallToolRequest(_)));
+        let has_no_time = (status == StatusCode::TOO_MANY_REQUESTS).then_some(None);
+        if let Some(retry_after_ms) = asks_to_come_back(&response).or(has_no_time).filter(|_| is_certain) {
             let source_id = self.wire.source_id().to_owned();
             return Err(Error::Busy { source_id, message: format!("it answered {status}"), retry_after_ms }.into());
         }

@@ -6,6 +6,7 @@ use crate::builtin::tests::context;
 use countersign_core::Tier;
 use countersign_core::effect::Progress;
 use countersign_core::ports::connections::{ConnectionHeaders, Refusal};
+use countersign_core::retry::FailureCause;
 use countersign_core::source::AfterError;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -170,10 +171,23 @@ async fn an_error_that_a_tool_reports_keeps_its_content_and_leaves_the_effect_un
     })
     .await;
     let error = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
-    assert_eq!((error.code(), error.after(), error.is_transient()), ("source_reported_error", AfterError::Unknown, false));
+    assert_eq!((error.code(), error.after(), error.was_not_taken_up()), ("source_reported_error", AfterError::Unknown, false));
     assert_eq!(error.to_string(), "source `kit` reported an error: no such\\nissue; the effect may have happened");
     let kept = json!({ "content": [{ "type": "text", "text": "no such\nissue" }], "structuredContent": { "n": 1 } });
-    assert_eq!(error.reported(), Some(&kept));
+    assert_eq!((error.reported(), error.cause()), (Some(&kept), FailureCause::Final));
+}
+
+#[tokio::test]
+async fn an_error_that_passes_is_told_from_one_that_stays() {
+    for (words, cause) in [("upstream timed out", FailureCause::Passing), ("no such issue", FailureCause::Final)] {
+        let server = Server::legacy(move |request| {
+            let failed = json!({ "content": [{ "type": "text", "text": words }], "isError": true });
+            (request.method() == "tools/call").then(|| answer(request, failed))
+        })
+        .await;
+        let error = call(&server.source(), "kit.look", json!({})).await.unwrap_err();
+        assert_eq!((error.code(), error.cause()), ("source_reported_error", cause), "{words}");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! the first.
 
 use countersign_core::json::path_of;
+use countersign_core::nearest::ranked;
 use std::fmt;
 
 /// One mistake.
@@ -74,10 +75,7 @@ const LIKENESS_MIN: f64 = 0.75;
 
 /// The word that the author probably meant.
 pub(super) fn nearest<'w>(said: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    let said = said.to_lowercase();
-    let likeness = |word: &str| strsim::jaro_winkler(&said, &word.to_lowercase());
-    let best = words.into_iter().map(|word| (likeness(word), word)).max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(likeness, _)| *likeness >= LIKENESS_MIN).map(|(_, word)| word)
+    ranked(said, words, LIKENESS_MIN, str::to_lowercase).first().map(|(_, word)| *word)
 }
 
 /// Suggests the nearest word if there is one, and lists all of them.

@@ -128,7 +128,7 @@ mod tests {
         })
         .await
         .unwrap_err();
-        assert!(matches!(error, Error::NoTurn { .. }) && error.is_transient(), "{error}");
+        assert!(matches!(error, Error::NoTurn { .. }) && error.was_not_taken_up(), "{error}");
         release.send(()).unwrap();
         assert!(!outcome.recv().unwrap(), "the abandoned work went on to its visible step");
     }

@@ -21,7 +21,7 @@ use crate::servers::gone_before;
 use bell::Bell;
 use count::Counting;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
-use countersign_core::{Clock, Timestamp};
+use countersign_core::{Clock, ServerId, Timestamp};
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use listen::Heard;
@@ -71,7 +71,8 @@ type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 /// Leases that are still valid and do not belong to an earlier server on this data folder.
 const OTHER_LEASES: &str =
     "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND $2 NOT LIKE '%' || id || '%'";
-/// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one.
+/// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one. On the same connection each
+/// holds a lock of its own, by which the others see that it is there.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
 /// A writer that goes silent inside its transaction loses the org locks, and a writer that waits too long for an org lock gives up.
@@ -145,7 +146,7 @@ impl Postgres {
             query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
                 .await?;
         let is_free = rows == [vec![Val::Int(1)]];
-        be_present(&client).await?;
+        be_present(&client, self.lease.id()).await?;
         let others =
             query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
         let alone = is_free && others.is_empty();
@@ -157,6 +158,13 @@ impl Postgres {
         }
         *self.presence.lock().await = Some(client);
         Ok(alone)
+    }
+
+    /// Whether the connection is there by which this server shows that it works on the database. It ends with its process.
+    pub(crate) async fn is_present(&self, server: &str) -> Result<bool, Error> {
+        // The lock is given back with the end of the statement.
+        let sql = "/* every org */ SELECT CASE WHEN pg_try_advisory_xact_lock($1) THEN 0::bigint ELSE 1::bigint END";
+        Ok(self.read(sql, &[Val::Int(lock_of_server(server))]).await? == [vec![Val::Int(1)]])
     }
 
     pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
@@ -273,16 +281,28 @@ async fn reach(pool: &Pool) -> Result<(), Error> {
     }
 }
 
-async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
-    client.batch_execute(&format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})")).await.map_err(classify)
+async fn be_present(client: &ClientWrapper, server: &ServerId) -> Result<(), Error> {
+    // In shared mode, too: PostgreSQL may not have noticed yet that an earlier connection of this server is gone.
+    let own = lock_of_server(server.as_str());
+    let words = format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK}); SELECT pg_advisory_lock_shared({own})");
+    client.batch_execute(&words).await.map_err(classify)
+}
+
+fn lock_of_server(server: &str) -> i64 {
+    lock_named(&format!("countersign server {server}"))
+}
+
+/// The advisory lock with this name. Two names may happen to share one.
+fn lock_named(name: &str) -> i64 {
+    i64::from_le_bytes(*blake3::hash(name.as_bytes()).as_bytes().first_chunk().unwrap_or(&[0; 8]))
 }
 
 /// Takes the presence lock again if its connection was lost in an outage. The writer calls this before it writes anything new.
-async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
+async fn stay_present(pool: &Pool, presence: &Presence, server: &ServerId) -> Result<(), Error> {
     let mut presence = presence.lock().await;
     if presence.as_ref().is_some_and(|client| client.is_closed()) {
         let client = Object::take(checked_out(pool).await?);
-        be_present(&client).await?;
+        be_present(&client, server).await?;
         *presence = Some(client);
     }
     Ok(())
@@ -356,7 +376,7 @@ impl Life {
     }
 
     async fn take(&self, kept: Option<ClientWrapper>) -> Result<ClientWrapper, Error> {
-        stay_present(&self.pool, &self.presence).await?;
+        stay_present(&self.pool, &self.presence, self.lease.id()).await?;
         match kept {
             Some(client) if !client.is_closed() => Ok(client),
             _ => {

@@ -21,7 +21,7 @@ const ANSWERS_MAX: usize = 10_000;
 const CHANGES_MAX: usize = 1_024;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "automations",
     "breakers",
     "canaries",
@@ -32,6 +32,7 @@ const TABLES: [&str; 18] = [
     "orgs",
     "pins",
     "policies",
+    "prices",
     "secrets",
     "session_labels",
     "sessions",

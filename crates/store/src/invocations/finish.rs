@@ -7,11 +7,12 @@ use super::row::{append, has_passed, legal, status_of};
 use crate::db::{Tx, vals};
 use crate::events::insert_event;
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update, update_later};
+use crate::runs::wake_in;
 use crate::{Error, grants, quarantines, seal};
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ports::events::EventDraft;
 use countersign_core::ports::invocations::{EntryId, Finish, Finished, GrantUse, Row};
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, PrincipalId, Status};
 
 pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
     let invocation = &finish.invocation;
@@ -92,12 +93,24 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
         grants::return_in(tx, grant, invocation).await?;
     }
+    if may_be_waited_for(invocation, finish.row) {
+        wake_in(tx, &invocation.org, &invocation.id).await?;
+    }
     insert_event(tx, &invocation.org, &finish.event, Some(receipt_id)).await?;
     if let Some(executed) = &finish.executed {
         // The receipt has one event, which announces it: the one above.
         insert_event(tx, &invocation.org, executed, None).await?;
     }
     Ok(Finished::Recorded { seq })
+}
+
+/// Whether a run may wait for the end of this call, without a worker. It does not where one walk made the call without asking anybody.
+fn may_be_waited_for(invocation: &Invocation, row: Row) -> bool {
+    let was_left = match row {
+        Row::Insert | Row::InsertAgain | Row::Begun => invocation.binding.is_some(),
+        Row::From(_) | Row::ExpiredFrom(_) => true,
+    };
+    was_left && matches!(invocation.principal, PrincipalId::Automation(_))
 }
 
 /// A receipt decided by rules that are no longer in force is not written, unless an earlier try of this write was kept.
@@ -119,6 +132,8 @@ pub(super) async fn doubt_in(tx: &mut Tx, invocation: &Invocation, event: &Event
     if update(tx, InvocationRow::open(invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
         return not_finishable(tx, invocation).await;
     }
+    // A run that waits for an answer to its call has to know of it.
+    wake_in(tx, &invocation.org, &invocation.id).await?;
     insert_event(tx, &invocation.org, event, None).await?;
     let seq = seal::size(tx, &invocation.org).await?;
     Ok(Finished::Recorded { seq })

@@ -104,7 +104,7 @@ pub(super) async fn park_in(tx: &mut Tx, lease: &Lease, due_at: Option<Timestamp
 }
 
 /// Has the run that waits for this call go on. Returns whether it did not yet.
-pub(super) async fn wake_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+pub(crate) async fn wake_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
     let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
                AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
     Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)

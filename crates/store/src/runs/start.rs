@@ -4,7 +4,7 @@ use super::Slot;
 use super::announce::announce_named;
 use super::leases::insert_lease;
 use super::save::insert_step;
-use super::texts::inputs_context;
+use super::texts::{inputs_context, keep_payload};
 use crate::db::{Columns, Tx, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, Firing};
@@ -99,6 +99,9 @@ pub(crate) async fn insert_run(
         sealed_inputs
     ];
     tx.exec(sql, &params).await?;
+    if let Some(payload) = &start.payload {
+        keep_payload(tx, &run, &*key, payload)?;
+    }
     for step in &start.copied {
         insert_step(tx, org, &run.id, step)?;
     }

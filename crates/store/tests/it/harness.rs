@@ -274,6 +274,7 @@ impl Tenant {
             edit: None,
             grant: None,
             spends: None,
+            charge: None,
             observed: None,
             redacted: None,
             released_from: None,
@@ -492,7 +493,7 @@ impl Tenant {
             verification: None,
             repair: None,
             rollback: None,
-            cost: Cost { cpu_ms: None, energy_uj: None },
+            cost: Cost { cpu_ms: None, energy_uj: None, price: None, usd: None },
             timing: Timing {
                 queued_ms: 0,
                 exec_ms: 0,

@@ -29,6 +29,7 @@ use countersign_core::ports::{
     AddedSources, Artifacts, Automations, Batches, Breakers, Claims, Definitions, Documents, EventBus, EventFeed, Invocations,
     KeptConnections, Lines, Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
+use countersign_core::price::{Price, ResultField, Unit};
 use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::retention::Retention;
@@ -209,6 +210,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.review(&tenant.org, &action(READ), pin, &by).await.unwrap();
     let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
+    store.set_price(&tenant.org, &action(WRITE), price_of(name), &by).await.unwrap();
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
@@ -358,6 +360,12 @@ fn line_of(of: &Invocation) -> NewLine {
     NewLine { org, session, invocation, identity: digest(4), line: "line".into(), kept_seconds: 60 }
 }
 
+/// Another one for each name.
+fn price_of(name: &str) -> Price {
+    let unit = Unit { field: ResultField::parse(&format!("result.{name}")).unwrap(), at_most: Amount::MAX };
+    Price { usd: Amount::default(), unit: Some(unit) }
+}
+
 fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
     Crossing { from: tenant.space.clone(), to: to.clone(), action: action(WRITE) }
 }
@@ -430,6 +438,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_reverts: store.find_reverts(std::slice::from_ref(&Invocation { org: org.clone(), ..theirs.reverted.clone() })).await.unwrap();
         find_quarantine: store.find_quarantine(org, &theirs.quarantined).await.unwrap();
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
+        find_price: store.find_price(org, &action(WRITE)).await.unwrap();
+        list_prices: store.list_prices(org, &all).await.unwrap();
         is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
         list_approvers: store.list_approvers(org).await.unwrap();
         list_canaries: store.list_canaries(org).await.unwrap();
@@ -529,6 +539,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
         list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
         find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
+        last_fired_at: store.last_fired_at(org, &theirs.automation.id).await.unwrap();
+        find_trigger_payload: store.find_trigger_payload(org, &theirs.lease.run).await.unwrap();
+        is_waited_for: store.is_waited_for(org, std::slice::from_ref(&theirs.pending.id)).await.unwrap();
         list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
         list_event_triggers: store.list_event_triggers(org).await.unwrap();
         find_draft: store.find_draft(org, &theirs.draft).await.unwrap();
@@ -569,7 +582,7 @@ fn found_by(word: &str) -> DocumentQuery {
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 47] = [
     ("list_due_triggers", "for one clock, which goes on by org"),
     ("list_stray_schedules", "for one clock, which goes on by org"),
     ("next_due_at", "a time, for one clock"),
@@ -582,6 +595,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
     ("keep_leases", "for workers, of runs that they lease"),
     ("free_lost_runs", "a number, of everything"),
     ("free_all_runs", "a number, of everything"),
+    ("free_earlier_runs", "a number, of everything"),
     ("wake_forgotten_runs", "a number, of everything"),
     ("promote_stuck_runs", "a number, of everything"),
     ("open", "no row is returned"),
@@ -619,7 +633,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 46] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 130] = [
+const WRITES: [&str; 129] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -644,7 +658,6 @@ const WRITES: [&str; 130] = [
     "save_run",
     "save_run_along",
     "give_back",
-    "wake_runs",
     "cancel_run",
     "publish",
     "subscribe",
@@ -695,6 +708,8 @@ const WRITES: [&str; 130] = [
     "give_grant",
     "give_consent",
     "withdraw_consent",
+    "set_price",
+    "remove_price",
     "allow_crossing",
     "forbid_crossing",
     "set_policies",
@@ -950,6 +965,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert!(matches!(store.open_batch(new).await, Ok(OpenedBatch::New(_))), "another org's key is not taken");
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
+    assert!(matches!(store.remove_price(org, &action(WRITE), &by).await, Ok(Some(_))), "our own");
+    assert_eq!(store.remove_price(org, &action(WRITE), &by).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
@@ -1013,6 +1030,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.expire_quarantines(org).await, Ok(vec![]));
     store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
+    store.set_price(org, &action(WRITE), price_of("ours"), &by).await.unwrap();
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     let away = countersign_core::source::Error::Unreachable { source_id: "remote".into(), message: "down".into() };
     store.note_listing(org, &remote(), Some(&away)).await.unwrap();
@@ -1072,7 +1090,6 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
         assert_eq!(store.save_run(saved).await, Ok(false));
     }
     store.give_back(lease).await.unwrap();
-    assert_eq!(store.wake_runs(org, std::slice::from_ref(&theirs.pending.id)).await, Ok(false));
     assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
     let found = store.find_document(&theirs.tenant.org, &theirs.tenant.space, &theirs.document).await.unwrap().unwrap();
     let taken = documents::state("taken", "text of theirs", &[]);

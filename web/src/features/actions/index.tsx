@@ -107,6 +107,11 @@ export function Actions() {
   )
 }
 
+const priceWords = (price: Action['price']): string => {
+  if (!price) return 'none: its calls count $0'
+  return price.per ? `$${price.usd} per ${line(price.per)}, at most ${price.at_most} a call` : `$${price.usd} per call`
+}
+
 function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
   const stats = useQuery(statsQuery(action.id))
   return (
@@ -145,6 +150,7 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
               ? `for ${span(action.reversible_seconds)}`
               : action.reversibility.replaceAll('_', ' ')}
           </Fact>
+          <Fact name="Price">{priceWords(action.price)}</Fact>
           <Fact name="Dry run">{action.dry_run_supported ? 'yes' : 'this source cannot'}</Fact>
           <Fact name="Verified by">{action.checks?.join(', ') || 'nothing'}</Fact>
           <Fact name="Needs">{action.requires?.join(', ') || 'nothing'}</Fact>

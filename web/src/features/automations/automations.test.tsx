@@ -101,9 +101,9 @@ const withInvoke = { ...answers, 'GET /api/v1/whoami': () => invoker }
 
 test('the list says what starts each, and an empty one leads to the gallery', async () => {
   const { router, user } = openPage('/automations', { ...withInvoke, 'GET /api/v1/automations': none })
-  await user.click(await screen.findByRole('link', { name: 'Begin with one of twelve' }))
+  await user.click(await screen.findByRole('link', { name: 'Begin with an example' }))
   await waitFor(() => expect(router.state.location.pathname).toBe('/automations/gallery'))
-  expect(within(await screen.findByRole('list', { name: 'To begin with' })).getAllByRole('listitem')).toHaveLength(12)
+  expect(within(await screen.findByRole('list', { name: 'To begin with' })).getAllByRole('listitem')).toHaveLength(16)
   // Only `files.write_text` is there in this server.
   expect(screen.getAllByText(/^Needs the source .*documents.*, which is not here\.$/).length).toBeGreaterThan(0)
 })

@@ -13,6 +13,7 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   dst_gap: 'its day has no such time: the clocks went forward.',
   paused: 'the automation was paused.',
   disabled: 'the trigger was disabled.',
+  filtered: 'the filter of the webhook does not accept it.',
   already_running: 'a run had not ended yet.',
   queue_full: 'as many runs as may wait were waiting.',
   rate_limited: 'it fired too often.',
@@ -27,6 +28,7 @@ const REASONS: Record<Schemas['FiringReason'], string> = {
   creator_inactive: 'whoever saved the automation may no longer act.',
   action_unavailable: 'an action of its plan is no longer there.',
   breaker_open: 'it fired too often for too long: the trigger is disabled until a person enables it.',
+  filter_too_costly: 'its filter takes too much work: the trigger is disabled until a person enables it.',
 }
 
 /** Why a firing came to what it came to, after a colon. */

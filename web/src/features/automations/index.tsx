@@ -169,7 +169,7 @@ function Nothing({ isFiltered, mayWrite, onClear }: { isFiltered: boolean; mayWr
       </p>
       {mayWrite && (
         <Link to="/automations/gallery" className={`${buttonClass('primary')} mt-4`}>
-          Begin with one of twelve
+          Begin with an example
         </Link>
       )}
       <p className="mt-4">

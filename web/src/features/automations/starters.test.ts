@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import type { Json } from '@/api/types'
 import { actionsOf, type Step } from './model'
@@ -5,7 +6,9 @@ import { asGiven, built, missing, STARTERS, sourcesMissing } from './starters'
 
 const KNOWN = [
   'builtin.transform_data',
+  'documents.add',
   'documents.fetch',
+  'documents.import_folder',
   'documents.search',
   'email.send',
   'files.list',
@@ -16,10 +19,11 @@ const KNOWN = [
   'notify.send',
 ]
 
-test('there are twelve, each with a name of its own', () => {
-  expect(STARTERS).toHaveLength(12)
-  expect(new Set(STARTERS.map(starter => starter.id)).size).toBe(12)
-  expect(new Set(STARTERS.map(starter => asGiven(starter).name)).size).toBe(12)
+test('the first six are the shipped examples, and each has a name of its own', () => {
+  const first = ['daily-digest', 'build-triage', 'file-added', 'folder-sweep', 'weekly-report', 'weekly-podcast']
+  expect(STARTERS.slice(0, 6).map(starter => starter.id)).toEqual(first)
+  expect(new Set(STARTERS.map(starter => starter.id)).size).toBe(STARTERS.length)
+  expect(new Set(STARTERS.map(starter => asGiven(starter).name)).size).toBe(STARTERS.length)
 })
 
 test.each(STARTERS)('$id is complete, and uses only what there is', starter => {
@@ -32,6 +36,10 @@ test.each(STARTERS)('$id is complete, and uses only what there is', starter => {
   expect(new Set(ids).size).toBe(ids.length)
   // Every field is used somewhere.
   for (const field of starter.fields) expect(JSON.stringify(starter.definition)).toContain(`⟨${field.name}⟩`)
+})
+
+test.each(STARTERS.slice(0, 6))('$id is its file, as long as no field is changed', starter => {
+  expect(built(starter, asGiven(starter))).toEqual(JSON.parse(readFileSync(`../examples/automations/${starter.id}.json`, 'utf8')))
 })
 
 test('a list keeps its type, and a text inside another is put in its place', () => {

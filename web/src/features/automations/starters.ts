@@ -1,6 +1,13 @@
-// Twelve complete automations to begin with. A text in ⟨ ⟩ is a field that a person fills in; a text that is nothing but a field keeps the
-// type of what was filled in. Each is checked by the server like any other definition.
+// Complete automations to begin with: six of the shipped examples, then small ones. A text in ⟨ ⟩ is a field that a person fills in; a text
+// that is nothing but a field keeps the type of what was filled in. Each is checked by the server like any other definition.
+
 import type { Json } from '@/api/types'
+import triage from '../../../../examples/automations/build-triage.json'
+import digest from '../../../../examples/automations/daily-digest.json'
+import fileAdded from '../../../../examples/automations/file-added.json'
+import sweep from '../../../../examples/automations/folder-sweep.json'
+import podcast from '../../../../examples/automations/weekly-podcast.json'
+import report from '../../../../examples/automations/weekly-report.json'
 
 export type Field = {
   name: string
@@ -44,7 +51,46 @@ const starter = (id: string, about: string, fields: readonly Field[], name: stri
   definition: { schema_version: '1.0', name: '⟨name⟩', goal: about, ...definition, metadata: { tags: [tag] } },
 })
 
+/** A shipped example, with fields in place of what stands at these pointers. What stands there is what the fields begin with. */
+function example(id: string, shipped: { name: string; goal: string }, fields: readonly (Omit<Field, 'value'> & { at: string })[]): Starter {
+  const definition = structuredClone(shipped) as unknown as Json
+  const filled = [{ name: 'name', label: 'Name', at: '/name' }, ...fields].map(({ at, ...field }) => {
+    const path = at.split('/').slice(1)
+    const last = path.pop() ?? ''
+    const parent = path.reduce((value, key) => value[key] as Json, definition)
+    const value = parent[last]
+    parent[last] = `⟨${field.name}⟩`
+    return { ...field, value: Array.isArray(value) ? value.join(', ') : String(value) }
+  })
+  return { id, about: shipped.goal, fields: filled, definition }
+}
+
+const when = { name: 'cron', label: 'When, as cron', at: '/triggers/0/config/cron' }
+const where = { name: 'zone', label: 'Time zone', kind: 'timezone', at: '/triggers/0/config/timezone' } as const
+const tags = {
+  name: 'tags',
+  label: 'Tags',
+  kind: 'list',
+  help: 'With commas between them',
+  at: '/inputs/schema/properties/tags/default',
+} as const
+
 export const STARTERS: readonly Starter[] = [
+  example('daily-digest', digest, [when, where, tags]),
+  example('build-triage', triage, [
+    { name: 'tags', label: 'Tags', kind: 'list', help: 'With commas between them', at: '/plan/0/config/tags' },
+  ]),
+  example('file-added', fileAdded, [
+    { name: 'tag', label: 'Tag', at: '/triggers/0/config/filters/data.tags' },
+    { name: 'to', label: 'To', help: 'Addresses, with commas between them', kind: 'list', at: '/plan/1/config/to' },
+  ]),
+  example('folder-sweep', sweep, [when, where, { name: 'folder', label: 'Folder', at: '/inputs/schema/properties/folder/default' }, tags]),
+  example('weekly-report', report, [when, where]),
+  example('weekly-podcast', podcast, [
+    when,
+    where,
+    { name: 'url', label: 'Address of the speech service', help: 'On a host that the operator allows', at: '/plan/3/config/url' },
+  ]),
   starter(
     'morning-note',
     'Says each working morning how many files are in a folder of the workspace.',
@@ -230,68 +276,6 @@ export const STARTERS: readonly Starter[] = [
       execution: failing('The mail about a source'),
     },
     'alarm',
-  ),
-  starter(
-    'documents-digest',
-    'Tells each working morning which documents with a tag are new.',
-    [
-      cron('0 9 * * 1-5', 'Weekdays at nine'),
-      zone,
-      { name: 'tags', label: 'Tags', kind: 'list', help: 'With commas between them', value: 'competitor' },
-    ],
-    'Digest of new documents',
-    {
-      inputs: inputs({ since: { type: 'string', format: 'date-time', default: '$last_fired_at' } }),
-      triggers: [scheduled],
-      plan: [
-        {
-          step_id: 'find',
-          action: 'documents.search',
-          config: { tags: '⟨tags⟩', since: '{{ inputs.since }}', limit: 20 },
-          output_as: 'found',
-        },
-        {
-          step_id: 'shape',
-          action: 'builtin.transform_data',
-          when: '{{ found.hits | length > 0 }}',
-          config: { value: { text: '{% for hit in found.hits %}• {{ hit.title | truncate(80) }}\n{% endfor %}' } },
-          output_as: 'digest',
-        },
-        tell('New documents: {{ found.hits | length }}', '{{ digest.text }}', { when: '{{ found.hits | length > 0 }}' }),
-      ],
-      execution: failing('The digest'),
-    },
-    'documents',
-  ),
-  starter(
-    'document-added',
-    'Reads a document when somebody adds it with a tag, and mails its beginning.',
-    [{ name: 'tag', label: 'Tag', value: 'contract' }, mail],
-    'Mail new documents',
-    {
-      inputs: inputs({ document_id: text(64), title: text(500) }, ['document_id', 'title']),
-      triggers: [
-        {
-          trigger_id: 'added',
-          type: 'event',
-          config: {
-            event_type: 'document.added',
-            filters: { 'data.tags': '⟨tag⟩' },
-            input_mapping: { document_id: '$.data.document_id', title: '$.data.title' },
-          },
-        },
-      ],
-      plan: [
-        { step_id: 'read', action: 'documents.fetch', config: { document_id: '{{ inputs.document_id }}' }, output_as: 'document' },
-        {
-          step_id: 'send',
-          action: 'email.send',
-          config: { to: '⟨to⟩', subject: 'New: {{ inputs.title | truncate(120) }}', text: '{{ document.text | truncate(2000) }}' },
-        },
-      ],
-      execution: failing('The mail about a document'),
-    },
-    'documents',
   ),
 ]
 

@@ -14,7 +14,7 @@ const GATHER_MS = 150
 /** What the open call would do is looked up again once in this time at most: that may run code, and a busy org does something all the time. */
 const AHEAD_MS = 1_000
 /** No event names the calls that a change of the rules voids, or whose clock a kill switch stops. */
-const RULES = /^(mode|policy|action|switch|source|space|crossing|consent|user|connection)\./
+const RULES = /^(mode|price|policy|action|switch|source|space|crossing|consent|user|connection)\./
 
 type Kept = {
   shelf: Shelf

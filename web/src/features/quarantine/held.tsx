@@ -14,7 +14,7 @@ import { lookAt, quarantineQuery, settleQuarantine } from './queries'
 export function Quarantined({ id, onSettled }: { id: string; onSettled?: () => void }) {
   const client = useQueryClient()
   const held = useQuery(quarantineQuery(id))
-  const maySettle = useMay().includes('manage_policy')
+  const maySettle = useMay().includes('approve')
   const nameOf = useNames()
   const [reason, setReason] = useState('')
   const [content, setContent] = useState<{ payload: unknown; digest: string | undefined }>()
@@ -53,7 +53,7 @@ export function Quarantined({ id, onSettled }: { id: string; onSettled?: () => v
           It is discarded <When at={found.expires_at} />.{' '}
           {maySettle
             ? 'That you look at the content is recorded. To release it, look at it and say why.'
-            : 'Somebody with the permission manage_policy looks at it.'}
+            : 'Somebody with the permission approve looks at it.'}
         </p>
       ) : (
         <p className="foreign">

@@ -38,7 +38,7 @@ test('the content is shown only when it is asked for, and is released as it was 
 
 test('whoever may not settle it is told who does', async () => {
   openPage(`/quarantine?call=${id}`, { ...known, 'GET /api/v1/whoami': () => ({ ...me, permissions: ['read'] }) })
-  expect(await screen.findByText(/permission manage_policy looks at it/)).toBeTruthy()
+  expect(await screen.findByText(/permission approve looks at it/)).toBeTruthy()
   expect(screen.queryByRole('button', { name: 'Release' })).toBeNull()
 })
 

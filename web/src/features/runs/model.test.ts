@@ -4,7 +4,7 @@ import { firstToSee, inWords, isAbout, lasted, linesOf, noRerunFrom, reached, sh
 
 const run = (more: Partial<Run> = {}): Run =>
   ({ id: 'run_1', status: 'waiting', waiting_for: 'approval', phase: 'plan', step: 1, trigger_type: 'manual', steps: [], ...more }) as Run
-const step = (index: number, status: 'succeeded' | 'failed' | 'skipped', ms: number, more: object = {}) => ({
+const step = (index: number, status: 'succeeded' | 'failed' | 'timed_out' | 'skipped', ms: number, more: object = {}) => ({
   phase: 'plan' as const,
   index,
   step_id: ['look', 'tell', 'last'][index] ?? '',
@@ -23,6 +23,12 @@ const states = (lines: ReturnType<typeof linesOf>) => lines.map(line => `${line.
 test('a run shows every step of its plan, and where it is', () => {
   const lines = linesOf(run({ steps: [step(0, 'succeeded', 20)] }), definition)
   expect(states(lines)).toEqual(['look succeeded', 'tell waiting', 'last ahead'])
+  expect(firstToSee(lines)?.id).toBe('tell')
+})
+
+test('a run that took too long shows the step that did first', () => {
+  const lines = linesOf(run({ status: 'timed_out', steps: [step(0, 'succeeded', 20), step(1, 'timed_out', 80)] }), definition)
+  expect(states(lines)).toEqual(['look succeeded', 'tell timed_out', 'last not_reached'])
   expect(firstToSee(lines)?.id).toBe('tell')
 })
 

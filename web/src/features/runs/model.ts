@@ -74,7 +74,7 @@ function ahead(run: Run, phase: Schemas['Phase'], index: number): StepState {
 export function firstToSee(lines: readonly Line[]): Line | undefined {
   return (
     lines.find(line => line.state === 'waiting' || line.state === 'running') ??
-    lines.find(line => line.state === 'failed') ??
+    lines.find(line => line.state === 'failed' || line.state === 'timed_out') ??
     lines.findLast(line => line.record) ??
     lines[0]
   )

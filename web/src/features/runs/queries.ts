@@ -41,7 +41,7 @@ export const runQuery = (run: string) =>
 
 export const cancelRun = (run: string) => body(api.POST('/api/v1/runs/{run}/cancel', { params: { path: { run } } }))
 
-export const rerun = (run: string, how: { from_step?: string; inputs?: Json } = {}) =>
+export const rerun = (run: string, how: { from_step?: string; inputs?: Json; with_payload?: boolean } = {}) =>
   body(api.POST('/api/v1/runs/{run}/rerun', { params: { path: { run } }, body: how }))
 
 /** Calls of this action in the session of a run, the newest first: those before the one that is known, else all. Ids sort by birth, so they are cursors. */

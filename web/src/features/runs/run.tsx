@@ -25,7 +25,7 @@ import { DefinitionOfRun } from './definition'
 import { inputsSchema, isSame } from './inputs'
 import { firstToSee, inWords, isAbout, isFinal, type Line, lasted, lineOf, linesOf, startedBy, stepThatMade } from './model'
 import { cancelRun, rerun, runQuery } from './queries'
-import { StartDialog } from './start'
+import { StartDialog, useFired } from './start'
 import { StepPanel, StepRail } from './steps'
 
 const route = getRouteApi('/runs/$run')
@@ -62,7 +62,8 @@ export function OneRun() {
 }
 
 function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
-  const [open, setOpen] = useState<'cancel' | 'rerun'>()
+  const [open, setOpen] = useState<'cancel' | 'rerun' | 'payload'>()
+  const fired = useFired()
   const mayRun = useMay().includes('invoke')
   const now = useNow()
   const ms = lasted(run, now)
@@ -116,6 +117,11 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
               Run again…
             </Button>
           )}
+          {mayRun && isFinal(run) && run.trigger_payload != null && (
+            <Button title="With what its trigger was given" onClick={() => setOpen('payload')}>
+              With this payload…
+            </Button>
+          )}
         </div>
       </div>
       {open === 'cancel' && (
@@ -131,6 +137,20 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
           }}
         >
           <p>What waits for a person is withdrawn. A step in progress still ends as it ends, and has its receipt.</p>
+        </FormDialog>
+      )}
+      {open === 'payload' && (
+        <FormDialog
+          title="Run it again with this payload?"
+          verb="Run it"
+          onClose={() => setOpen(undefined)}
+          send={async () => {
+            const done = await rerun(run.id, { with_payload: true })
+            setOpen(undefined)
+            fired(done)
+          }}
+        >
+          <p>Its inputs are made anew of what its trigger was given, by the mapping that is saved now. Steps that need a person wait for one, as always.</p>
         </FormDialog>
       )}
       {open === 'rerun' && current.data && (
@@ -160,6 +180,11 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
           <Params params={inputs} schema={(definition?.inputs as Json | undefined)?.schema as Json | undefined} />
         )}
       </Section>
+      {run.trigger_payload != null && (
+        <Section title="What its trigger was given">
+          <Pre text={json(run.trigger_payload)} />
+        </Section>
+      )}
       {run.output != null && (
         <Section title="What it came to">
           <Pre text={json(run.output)} />
@@ -169,7 +194,12 @@ function About({ run, lines, definition }: { run: Run; lines: readonly Line[]; d
       <Section title="About">
         <Facts>
           <Fact name="Worked">{milliseconds(run.worked_ms)}</Fact>
-          {run.cost_usd && run.cost_usd !== '0' && <Fact name="Cost">${run.cost_usd}</Fact>}
+          {run.cost_usd && (
+            <Fact name="Cost">
+              ${run.cost_usd}
+              {run.unpriced && run.unpriced.length > 0 && ` · no price, so $0: ${line(run.unpriced.join(', '))}`}
+            </Fact>
+          )}
           <Fact name="Queue">{line(run.queue)}</Fact>
           {run.asked_by && <Fact name="Asked for by">{line(nameOf(run.asked_by))}</Fact>}
           {run.recoveries > 0 && <Fact name="Taken up again">{run.recoveries} times, after its worker had gone</Fact>}

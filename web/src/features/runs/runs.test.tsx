@@ -180,6 +180,24 @@ test('a run is run again with other inputs, and those that nobody touched are no
   await waitFor(() => expect(sent().at(-1)).toEqual({}))
 })
 
+test('a run shows what its trigger was given, and is run again with it', async () => {
+  const ended = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null }
+  let shown: object = ended
+  const { server, user, router } = openPage('/runs/run_1', {
+    ...answers(() => shown),
+    'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_2' }),
+  })
+  expect(await screen.findByRole('button', { name: 'Run again…' })).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'With this payload…' })).toBeNull()
+  shown = { ...ended, trigger_payload: { issue: { title: 'It is broken' } } }
+  server.event('automation.run.succeeded', 'run_1', 5)
+  expect(await screen.findByText(/"title": "It is broken"/)).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'With this payload…' }))
+  await user.click(await screen.findByRole('button', { name: 'Run it' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/runs/run_2'))
+  expect(server.asked.find(asked => asked.path.endsWith('/rerun'))?.body).toEqual({ with_payload: true })
+})
+
 test('runs are listed by automation and status', async () => {
   const { server, user, router } = openPage('/runs', {
     ...answers(() => run),

@@ -55,7 +55,7 @@ export function StepRail({ lines, chosen, onPick }: { lines: readonly Line[]; ch
             </span>
             <span aria-hidden className="mt-1 block h-1 rounded bg-muted">
               <span
-                className={cx('block h-1 rounded', each.state === 'failed' ? 'bg-danger' : 'bg-primary')}
+                className={cx('block h-1 rounded', each.state === 'failed' || each.state === 'timed_out' ? 'bg-danger' : 'bg-primary')}
                 style={{ width: `${long[at]}%` }}
               />
             </span>

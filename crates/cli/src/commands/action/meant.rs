@@ -19,5 +19,5 @@ pub(crate) async fn known(client: &Client) -> Vec<String> {
 
 /// The action most similar to `named`, other than `named` itself.
 pub(crate) fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {
-    countersign_core::action::nearest(named, known.iter().map(String::as_str)).first().copied()
+    countersign_core::nearest::nearest(named, known.iter().map(String::as_str)).first().copied()
 }

@@ -140,6 +140,8 @@ fn of_step(step: &StepView) -> Vec<Line> {
     }
     let end = match (step.status, &step.error, &step.receipt) {
         (StepStatus::Skipped, _, _) => return vec![line(step.ended_at, "skipped: its `when` did not hold".to_owned())],
+        (StepStatus::TimedOut, Some(error), _) => format!("timed out: {}", error.message),
+        (StepStatus::TimedOut, None, _) => "timed out".to_owned(),
         (StepStatus::Failed, Some(error), _) => format!("failed: {}: {}", error.code, error.message),
         (StepStatus::Failed, None, _) => "failed".to_owned(),
         (StepStatus::Succeeded, _, Some(receipt)) => format!("succeeded, receipt #{}", receipt.seq),

@@ -66,7 +66,12 @@ pub(crate) async fn dry_run(app: &App, by: &Principal, asked: Asked<'_>) -> Resu
         return Err(Error::invalid(format!("run `{}` is one of another automation", run.id)));
     }
     let run = facts(app, by, &asked, &space, saved.as_ref(), &checked.read.definition, earlier.as_ref().map(|(run, _)| run));
-    let inputs = inputs_of(&asked, &space, &checked.read.definition, saved.as_ref(), &run, earlier.as_ref().map(|(run, _)| run))?;
+    let last_fired_at = match &saved {
+        Some(saved) => app.engine().last_fired_at(saved).await?,
+        None => run.started_at,
+    };
+    let defaults = Defaults { last_fired_at, creator: &run.creator_id, space_default: &space.defaults };
+    let inputs = inputs_of(&asked, &checked.read.definition, defaults, earlier.as_ref().map(|(run, _)| run))?;
     let known = Known { run, inputs, earlier };
     let mut steps = app.engine().render_steps(&space.org, &program, &known).await;
     for step in &mut steps {
@@ -123,20 +128,8 @@ fn facts(
 }
 
 /// The inputs that were given, those of the earlier run, or the defaults. Those that nobody asked for and that do not fit are not known.
-fn inputs_of(
-    asked: &Asked<'_>,
-    space: &Space,
-    definition: &Definition,
-    saved: Option<&Automation>,
-    run: &template::Run,
-    earlier: Option<&Run>,
-) -> Result<Option<Value>, Error> {
+fn inputs_of(asked: &Asked<'_>, definition: &Definition, defaults: Defaults<'_>, earlier: Option<&Run>) -> Result<Option<Value>, Error> {
     let given = asked.inputs.clone().or_else(|| earlier.and_then(|run| run.inputs.clone()));
-    let defaults = Defaults {
-        last_fired_at: saved.map_or(run.started_at, |saved| saved.created_at),
-        creator: &run.creator_id,
-        space_default: &space.defaults,
-    };
     match inputs::resolve(definition, None, &given.unwrap_or_else(|| json!({})), defaults) {
         Ok(inputs) => Ok(Some(inputs)),
         Err(mistakes) if asked.inputs.is_some() || asked.run.is_some() => Err(runs::Error::InputsInvalid { mistakes }.into()),

@@ -4,11 +4,13 @@ use super::super::Error;
 use super::regexes;
 use crate::App;
 use api::event_types::event_types;
+use automation::Mistake;
 use automation::definition::{self, ActionFacts, Facts, Read};
 use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::ports::Automations;
 use countersign_core::session::Attendance;
 use countersign_core::{Action, AutomationId, Mode, Principal, Session, SessionId, Space};
+use durable::heavy;
 use pipeline::Standing;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +39,7 @@ pub(crate) async fn check(
     let session = imagined(app, by, space, automation);
     let actions: BTreeMap<_, _> =
         app.pipeline().catalogue().all_actions(&session).await.into_iter().map(|action| (action.id.to_string(), action)).collect();
-    let mut facts = Facts {
+    let facts = Facts {
         actions: actions.iter().map(|(id, action)| (id.clone(), ActionFacts::new(action, Mode::Allow))).collect(),
         event_types: event_types().into_iter().map(|known| known.name).collect(),
         automation_id: automation.map(ToString::to_string),
@@ -45,10 +47,9 @@ pub(crate) async fn check(
         ..Facts::default()
     };
     // The first look replaces aliases, so that the modes of what the steps really call are looked up, and no others.
-    let steps = match definition::read(written, &facts) {
-        Ok(read) => actions_of(&read.normalised),
-        Err(_) => actions_of(written),
-    };
+    let written = Arc::new(written.clone());
+    let (first, mut facts) = read(&written, facts).await;
+    let steps = actions_of(first.as_ref().map_or(&*written, |read| &read.normalised));
     let mut named = BTreeMap::new();
     for id in steps {
         let Some(action) = actions.get(&id) else { continue };
@@ -58,10 +59,17 @@ pub(crate) async fn check(
         }
         named.insert(id, (Arc::clone(action), standing));
     }
-    let read = definition::read(written, &facts).map_err(|mistakes| Error::Definition { mistakes })?;
+    let (read, mut facts) = read(&written, facts).await;
+    let read = read.map_err(|mistakes| Error::Definition { mistakes })?;
     regexes::must_be_few(app, space, automation, &read).await?;
     facts.used_actions = used_actions(app, space).await?;
     Ok(Checked { read, facts, named })
+}
+
+/// Reads it where nobody else waits for a thread: schemas and regexes are compiled, and each template is parsed.
+async fn read(written: &Arc<Value>, facts: Facts) -> (Result<Read, Vec<Mistake>>, Facts) {
+    let written = Arc::clone(written);
+    heavy::compute(move || (definition::read(&written, &facts), facts)).await
 }
 
 /// The session in which a run would call its steps. There is none yet, and nothing is called in this one.

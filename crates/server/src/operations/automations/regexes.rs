@@ -8,6 +8,7 @@ use automation::filter::Filter;
 use countersign_core::limits::FILTER_BARE_REGEXES_MAX;
 use countersign_core::ports::Automations;
 use countersign_core::{AutomationId, Space};
+use durable::heavy;
 use serde_json::Value;
 
 /// What an event trigger costs every event of its type.
@@ -17,19 +18,21 @@ struct Costly {
 }
 
 impl Costly {
-    fn of(event_type: &str, filters: Option<&Value>) -> Option<Self> {
-        let regexes = Filter::parse(filters?).ok()?.bare_regexes();
-        (regexes > 0).then(|| Self { event_type: event_type.to_owned(), regexes })
+    fn of(event_type: String, filters: &Value) -> Option<Self> {
+        let regexes = Filter::parse(filters).ok()?.bare_regexes();
+        (regexes > 0).then_some(Self { event_type, regexes })
     }
 }
 
 /// Checks that an event of no type has to pass more than so many of them in this space, with those of the definition.
 pub(super) async fn must_be_few(app: &App, space: &Space, automation: Option<&AutomationId>, read: &Read) -> Result<(), Error> {
     let own = |(index, kind): (usize, &Kind)| match kind {
-        Kind::Event(Event { event_type, filters, .. }) => Costly::of(event_type, filters.as_ref()).map(|costly| (index, costly)),
-        Kind::Schedule(_) | Kind::Webhook(_) => None,
+        Kind::Event(Event { event_type, filters: Some(filters), .. }) => Some((index, event_type.clone(), filters.clone())),
+        Kind::Event(Event { filters: None, .. }) | Kind::Schedule(_) | Kind::Webhook(_) => None,
     };
     let own: Vec<_> = read.definition.triggers.iter().map(|trigger| &trigger.kind).enumerate().filter_map(own).collect();
+    let costly = |(index, event_type, filters): (usize, String, Value)| Some((index, Costly::of(event_type, &filters)?));
+    let own: Vec<_> = heavy::compute(move || own.into_iter().filter_map(costly).collect()).await;
     if own.is_empty() {
         return Ok(());
     }
@@ -42,8 +45,10 @@ pub(super) async fn must_be_few(app: &App, space: &Space, automation: Option<&Au
         let triggers = definition.as_deref().and_then(|definition| definition.get("triggers")?.as_array());
         let config = triggers.into_iter().flatten().find(|trigger| trigger["trigger_id"] == listed.trigger.as_str());
         let config = config.and_then(|trigger| trigger.get("config"));
-        others.extend(config.and_then(|config| Costly::of(config.get("event_type")?.as_str()?, config.get("filters"))));
+        others.extend(config.and_then(|config| Some((config.get("event_type")?.as_str()?.to_owned(), config.get("filters")?.clone()))));
     }
+    let of_others = move || others.into_iter().filter_map(|(event_type, filters)| Costly::of(event_type, &filters)).collect();
+    let others: Vec<_> = heavy::compute(of_others).await;
     let mut mistakes = Vec::new();
     for (index, costly) in &own {
         let all = own.iter().map(|(_, own)| own).chain(&others);

@@ -1,7 +1,7 @@
 //! The one connection that writes: which statements it sends, in which order, and how a batch is committed.
 
 use super::super::{Row, Statement, Val};
-use super::{Patience, answer_within, classify, rows, values};
+use super::{Patience, answer_within, classify, lock_named, rows, values};
 use crate::Error;
 use countersign_core::OrgId;
 use deadpool_postgres::ClientWrapper;
@@ -114,8 +114,7 @@ async fn send(client: &ClientWrapper, words: &str) -> Result<(), tokio_postgres:
 
 /// The advisory lock of an org. If two orgs happen to share a lock, their batches take turns with each other.
 fn lock_of(org: &OrgId) -> i64 {
-    let hash = blake3::hash(format!("countersign writes {org}").as_bytes());
-    i64::from_le_bytes(*hash.as_bytes().first_chunk().unwrap_or(&[0; 8]))
+    lock_named(&format!("countersign writes {org}"))
 }
 
 type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;

@@ -1,10 +1,14 @@
 //! Automations as they are saved, fired and run.
 
+use super::retention::backup_of;
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::{DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::limits::{
+    DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX, TRIGGER_PAYLOAD_BYTES_MAX,
+    TRIGGER_PAYLOAD_SECONDS,
+};
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
@@ -12,9 +16,9 @@ use countersign_core::ports::runs::{
 };
 use countersign_core::ports::{Automations, EventFeed, Invocations, Principals, Runs, Sessions};
 use countersign_core::principal::Role;
-use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
+use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, TriggerPayload, WaitingFor};
 use countersign_core::{
-    AutomationId, Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp,
+    AutomationId, Clock as _, EventId, FiringId, Invocation, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp,
 };
 use serde_json::{Value, json};
 use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
@@ -42,6 +46,9 @@ on_both_engines!(
     a_run_that_was_freed_does_not_wait_behind_later_ones,
     terminal_never_overwritten,
     a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call,
+    a_run_that_waits_for_a_person_who_can_tell_is_woken_by_the_doubt,
+    a_run_that_was_forgotten_for_a_while_is_woken_and_told,
+    what_a_trigger_was_given_is_kept_sealed_for_a_while_and_up_to_a_length,
     a_run_that_parks_after_its_call_has_ended_is_due_at_once,
     poison_run_quarantined,
     a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
@@ -80,6 +87,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasio
         trigger_type: TriggerType::Webhook,
         inputs: json!({ "since": "now" }),
         shown_inputs: json!({ "since": "now" }),
+        payload: None,
         queue: "fast".to_owned(),
         concurrency: Concurrency::AllowParallel,
         rate: None,
@@ -579,14 +587,50 @@ async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: K
     (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(pending.id.clone()));
     assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
     assert_eq!(claimed(store).await, []);
-    assert_eq!(store.wake_runs(&tenant.org, &[tenant.draw(InvocationId::new)]).await, Ok(false));
-    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
+    let is_waited_for = async |call: &InvocationId| store.is_waited_for(&tenant.org, std::slice::from_ref(call)).await.unwrap();
+    assert!(!is_waited_for(&tenant.draw(InvocationId::new)).await && is_waited_for(&pending.id).await);
+    let pending = Invocation { principal: PrincipalId::Automation(automation.id), ..pending };
     let denied = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     store.finish(denied.into()).await.unwrap();
+    world.clock.advance_seconds(RUN_FORGOTTEN_SECONDS);
+    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "the end of its call has woken it");
+    assert_eq!(claimed(store).await.len(), 1);
+}
+
+async fn a_run_that_waits_for_a_person_who_can_tell_is_woken_by_the_doubt(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let running = tenant.running(store).await;
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, mut run) = leased(store, &tenant, &automation).await;
+    (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(running.id.clone()));
+    assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
+    assert_eq!(claimed(store).await, [], "its call was approved, and runs");
+    let doubted = Invocation { status: Status::InDoubt, principal: PrincipalId::Automation(automation.id), ..running };
+    store.doubt(doubted.clone(), tenant.event(&doubted, Status::InDoubt)).await.unwrap();
+    assert_eq!(claimed(store).await.len(), 1);
+}
+
+/// Nothing of ours forgets a run. What is told of one that was forgotten all the same is not told of one whose call has just ended.
+async fn a_run_that_was_forgotten_for_a_while_is_woken_and_told(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = tenant.pending(store).await;
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, mut run) = leased(store, &tenant, &automation).await;
+    (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(pending.id.clone()));
+    assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
+    world.clock.advance_seconds(RUN_FORGOTTEN_SECONDS);
+    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
+    store.finish(tenant.finish(&pending, Row::From(Status::Pending), Status::Denied).into()).await.unwrap();
+    world.home.tamper("UPDATE run_leases SET due_at = NULL").await;
     let before = store.newest_event(&tenant.org).await.unwrap();
+    world.clock.advance_seconds(RUN_FORGOTTEN_SECONDS - 1);
+    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "a server of an earlier version may be about to wake it");
+    world.clock.advance_seconds(1);
     assert_eq!(store.wake_forgotten_runs().await, Ok(1));
     assert_eq!(told(store, &tenant, before, "automation.mended").await, ["run_woken"]);
-    assert_eq!(store.wake_runs(&tenant.org, std::slice::from_ref(&pending.id)).await, Ok(false), "it is awake");
+    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "it is awake");
     assert_eq!(claimed(store).await.len(), 1);
 }
 
@@ -714,4 +758,25 @@ async fn a_session_holds_what_its_run_has_taken_over_or_was_sent(kind: Kind) {
     assert_eq!(held(&begun(false, Some(&first), copied()).await).await, [private.clone(), sent.clone()]);
     assert_eq!(held(&begun(true, Some(&first), copied()).await).await, [private, sent]);
     assert_eq!(held(&begun(false, None, Vec::new()).await).await, []);
+}
+
+async fn what_a_trigger_was_given_is_kept_sealed_for_a_while_and_up_to_a_length(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let given = |text: String| TriggerPayload { trigger: "hook".to_owned(), value: json!({ "text": text }) };
+    let fire = async |payload: &TriggerPayload| {
+        let mut new = firing(&tenant, &automation, Occasion::Request);
+        new.start.as_mut().unwrap().payload = Some(payload.clone());
+        fired(store, new).await.1.unwrap()
+    };
+    let (short, long) = (given("canary of a payload".to_owned()), given("x".repeat(TRIGGER_PAYLOAD_BYTES_MAX)));
+    let (kept, dropped) = (fire(&short).await, fire(&long).await);
+    assert_eq!(store.find_trigger_payload(&tenant.org, &kept).await, Ok(Some(short)));
+    assert_eq!(store.find_trigger_payload(&tenant.org, &dropped).await, Ok(None));
+    assert!(!backup_of(store).await.contains("canary of a payload"), "it is sealed");
+    world.clock.advance_seconds(TRIGGER_PAYLOAD_SECONDS);
+    assert_eq!(store.find_trigger_payload(&tenant.org, &kept).await, Ok(None));
+    assert!(store.forget_firings(&tenant.org).await.unwrap() > 0);
+    assert_eq!(store.forget_firings(&tenant.org).await, Ok(0));
 }

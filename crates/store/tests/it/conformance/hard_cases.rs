@@ -3,15 +3,18 @@
 use super::automations::{at, claimed, fired, firing, gathered, leased, saved, step, with};
 use crate::harness::{Home, Kind, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{FiringOutcome, FiringReason};
-use countersign_core::limits::{FIRE_KEY_SECONDS, TRIGGER_BATCH_BYTES_MAX, TRIGGER_CROWDED_SECONDS};
+use countersign_core::ledger::Row;
+use countersign_core::limits::{FIRE_KEY_SECONDS, GROUP_HELD_SECONDS, TRIGGER_BATCH_BYTES_MAX, TRIGGER_CROWDED_SECONDS};
+use countersign_core::ports::bus::{GroupName, NewGroup, Start};
 use countersign_core::ports::runs::{
     Concurrency, Fired, FiredGathering, Gather, Gathered, GatheredEvent, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
 };
-use countersign_core::ports::{Automations, EventFeed, Runs};
+use countersign_core::ports::{Automations, Claims as _, EventBus, EventFeed, Invocations as _, Runs};
 use countersign_core::run::{RunStatus, WaitingFor};
-use countersign_core::{Amount, Clock as _, EventId, SpaceId};
+use countersign_core::{Amount, Clock as _, EventId, Invocation, PrincipalId, SpaceId, Status};
 use std::collections::BTreeSet;
 use std::io::Cursor;
+use std::time::{Duration, Instant};
 use store::{FiringFilter, FromNow, Store, TriggerChange};
 use testkit::SeededRandom;
 
@@ -34,6 +37,7 @@ on_both_engines!(
     a_store_that_takes_no_writes_claims_nothing,
     a_chain_is_read_by_the_org_that_signed_it,
     one_server_at_a_time_reads_for_a_group,
+    a_server_takes_up_at_once_what_the_one_before_it_worked_on,
 );
 
 /// A second server on the database; a file has one.
@@ -370,12 +374,9 @@ async fn approval_wait_holds_nothing(kind: Kind) {
     assert_eq!(store.free_lost_runs().await, Ok(0), "none of them is leased");
     assert_eq!(store.count_due_runs(10).await, Ok(0));
     assert_eq!(store.keep_leases(vec![lease]).await, Ok(vec![]));
-    assert_eq!(
-        store.wake_runs(&tenant.org, std::slice::from_ref(&pending.id)).await,
-        Ok(true),
-        "the answer wakes the one that waits for it"
-    );
-    assert_eq!(claimed(store).await.len(), 1);
+    let pending = Invocation { principal: PrincipalId::Automation(automation.id), ..pending };
+    store.finish(tenant.finish(&pending, Row::From(Status::Pending), Status::Denied).into()).await.unwrap();
+    assert_eq!(claimed(store).await.len(), 1, "the answer wakes the one that waits for it");
 }
 
 async fn budget_never_crossed(kind: Kind) {
@@ -448,11 +449,11 @@ async fn a_chain_is_read_by_the_org_that_signed_it(kind: Kind) {
 }
 
 async fn one_server_at_a_time_reads_for_a_group(kind: Kind) {
-    use countersign_core::limits::GROUP_HELD_SECONDS;
-    use countersign_core::ports::EventBus;
-    use countersign_core::ports::bus::{GroupName, NewGroup, Start};
     let world = World::new(kind).await;
     let (store, tenant, other) = (&world.store, world.tenant("acme").await, world.another_store().await);
+    for store in [store, &other] {
+        store.join().await.unwrap();
+    }
     let group = GroupName::parse("automations").unwrap();
     store.subscribe(&tenant.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
     assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(true));
@@ -464,4 +465,42 @@ async fn one_server_at_a_time_reads_for_a_group(kind: Kind) {
     world.clock.advance_seconds(1);
     assert_eq!(other.hold_group(&tenant.org, &group).await, Ok(true), "the first one is gone");
     assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(false));
+}
+
+/// The process of a server ends, and its connections with it. No time passes on the clock of the holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hold_of_a_server_ends_with_its_connection() {
+    let world = World::new(Kind::Postgres).await;
+    let (store, tenant, first) = (&world.store, world.tenant("acme").await, world.another_store().await);
+    for store in [store, &first] {
+        store.join().await.unwrap();
+    }
+    let group = GroupName::parse("automations").unwrap();
+    store.subscribe(&tenant.org, NewGroup::ours(group.clone(), Start::Now)).await.unwrap();
+    assert_eq!(first.hold_group(&tenant.org, &group).await, Ok(true));
+    assert_eq!(store.hold_group(&tenant.org, &group).await, Ok(false));
+    drop(first);
+    // PostgreSQL notices a little later that the connection is gone.
+    let patience = Instant::now();
+    while !store.hold_group(&tenant.org, &group).await.unwrap() {
+        assert!(patience.elapsed() < Duration::from_secs(30), "nobody holds the group any more, and nobody gets it");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let next = world.another_store().await;
+    next.join().await.unwrap();
+    assert_eq!(next.hold_group(&tenant.org, &group).await, Ok(false), "it has the group for itself");
+}
+
+/// The lock of the data folder proves that the earlier servers on it are gone, whatever their leases say.
+async fn a_server_takes_up_at_once_what_the_one_before_it_worked_on(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant, next) = (&world.store, world.tenant("acme").await, world.another_store().await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, run) = leased(store, &tenant, &automation).await;
+    assert_eq!(next.free_earlier_runs().await, Ok(0), "its server may live");
+    next.succeed(store.server_id().clone());
+    assert_eq!(next.free_earlier_runs().await, Ok(1));
+    assert_eq!(claimed(&next).await.len(), 1);
+    assert_eq!(store.save_run(at(&lease, &run, Then::GoOn)).await, Ok(false), "nobody else works on it");
+    assert_eq!(next.free_earlier_runs().await, Ok(0), "it is worked on by a server that lives");
 }

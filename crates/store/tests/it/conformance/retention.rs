@@ -218,7 +218,7 @@ async fn ended_with_texts(world: &World, tenant: &Tenant) -> (Invocation, Batch)
     (running, batch)
 }
 
-async fn backup_of(store: &Store) -> String {
+pub(super) async fn backup_of(store: &Store) -> String {
     let mut backup = Vec::new();
     store.backup(&mut backup).await.unwrap();
     String::from_utf8(backup).unwrap()

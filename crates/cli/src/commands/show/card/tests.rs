@@ -83,6 +83,7 @@ fn invocation(params: Value) -> InvocationView {
         settled: None,
         scope: None,
         verification: None,
+        cost_usd: None,
         attempts: 0,
         created_at: read("2026-11-15T11:59:23Z"),
         resumed_at: None,
@@ -121,6 +122,7 @@ fn action() -> ActionView {
         tightened: Vec::new(),
         dry_run_supported: true,
         timeout_ms: 1,
+        price: None,
     }
 }
 

@@ -1,0 +1,65 @@
+//! Which pending calls are void: what their approval covers has changed since they were requested. Lists ask this of many calls at once, so the
+//! params of a call are opened only if something has changed that its decision rests on, and once for each such change.
+
+use super::foresee::failure_by;
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::walk::voids::Grounds;
+use countersign_core::invocation::Failure;
+use countersign_core::session::SessionLabel;
+use countersign_core::{Invocation, Status};
+use policy::digest::Mismatch;
+use serde_json::Value;
+
+impl Pipeline {
+    /// Why an approval of this pending call would run nothing: what it covers has changed since the call was requested. `None` while the
+    /// approval would still fit, also where something else is in the way for now, such as a kill switch.
+    pub async fn void_reason(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
+        if held.status != Status::Pending {
+            return self.found_void(held).await;
+        }
+        let grounds = self.grounds_of(held).await?;
+        if grounds.as_ref().is_some_and(|grounds| grounds.are_those_of(held)) {
+            return Ok(None);
+        }
+        if let Some(known) = grounds.as_ref().and_then(|grounds| self.walk.inner.voids.find(&held.id, grounds)) {
+            return Ok(known);
+        }
+        let void = self.found_void(held).await?;
+        if let Some(grounds) = grounds {
+            self.walk.inner.voids.keep(held.id.clone(), grounds, void.clone());
+        }
+        Ok(void)
+    }
+
+    /// Decides the call once more, with its params.
+    async fn found_void(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
+        let blocked = match self.gated_again(held).await? {
+            Ok(gated) => {
+                let moded = self.walk.mode_of(&gated).await?;
+                self.blocked_by(held, &gated, &moded).await?.map(failure_by)
+            }
+            Err(failure) => Some(failure),
+        };
+        Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
+    }
+
+    /// What the decision about a pending call rests on now; `None` if it could not be decided at all.
+    async fn grounds_of(&self, held: &Invocation) -> Result<Option<Grounds>, Error> {
+        let Some(admitted) = self.walk.admit_held(held, Value::Null).await? else { return Ok(None) };
+        let rules_version = admitted.rules_version;
+        let Ok(resolved) = self.walk.resolve_readonly(admitted).await else { return Ok(None) };
+        let since = |label: &&SessionLabel| label.at >= held.created_at;
+        let labels = self.ledger().list_labels(&held.org, &held.session).await?.iter().filter(since).count();
+        // A policy may go by the time, and so does whether an effect can still be reverted.
+        let goes_by_time = held.policies.is_some() || held.reverses.is_some();
+        Ok(Some(Grounds {
+            rules_version,
+            definition: (resolved.definition.structural, resolved.definition.textual),
+            drift: resolved.drift,
+            sent_as: self.walk.sent_as(&resolved).await?,
+            labels,
+            minute: goes_by_time.then(|| self.walk.now().as_micros() / 60_000_000),
+        }))
+    }
+}

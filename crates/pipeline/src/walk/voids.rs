@@ -1,0 +1,53 @@
+//! What is known of pending calls that may be void, by what their decision rests on: while that stays as it was, nobody opens their params.
+
+use super::binding::bound_to;
+use countersign_core::decision::Drift;
+use countersign_core::invocation::Failure;
+use countersign_core::limits::VOIDS_REMEMBERED_MAX;
+use countersign_core::{Digest, Invocation, InvocationId};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// What was found out last about pending calls, by the grounds that it was found out on.
+#[derive(Default)]
+pub(crate) struct Voids(Mutex<HashMap<InvocationId, (Grounds, Option<Failure>)>>);
+
+/// All that the decision about a pending call rests on, except its params, which do not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grounds {
+    pub(crate) rules_version: i64,
+    pub(crate) definition: (Digest, Digest),
+    pub(crate) drift: Drift,
+    /// As whom its requests are sent, and the version of that connection.
+    pub(crate) sent_as: (Option<String>, Option<i64>),
+    /// Labels that its session was given since.
+    pub(crate) labels: usize,
+    /// Where the decision may go by the time, the minute of it.
+    pub(crate) minute: Option<i64>,
+}
+
+impl Voids {
+    pub(crate) fn find(&self, held: &InvocationId, grounds: &Grounds) -> Option<Option<Failure>> {
+        self.0.lock().get(held).filter(|(then, _)| then == grounds).map(|(_, void)| void.clone())
+    }
+
+    pub(crate) fn keep(&self, held: InvocationId, grounds: Grounds, void: Option<Failure>) {
+        let mut voids = self.0.lock();
+        if voids.len() >= VOIDS_REMEMBERED_MAX {
+            voids.clear();
+        }
+        voids.insert(held, (grounds, void));
+    }
+}
+
+impl Grounds {
+    /// Whether these are the grounds that the call was held on.
+    pub(crate) fn are_those_of(&self, held: &Invocation) -> bool {
+        let Ok(bound) = bound_to(held) else { return false };
+        held.decision.rules_version == Some(self.rules_version)
+            && self.definition == (held.digests.structural, held.digests.textual)
+            && self.drift == Drift::None
+            && self.sent_as == (bound.connection, bound.connection_version)
+            && (self.labels, self.minute) == (0, None)
+    }
+}
