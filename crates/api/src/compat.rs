@@ -510,11 +510,23 @@ pub fn is_decision(name: &str) -> bool {
     matches!(name, "action.decision" | "ACTION_DECISION")
 }
 
+/// How the event that answers an older contract's request was called, with the status of its receipt.
+pub const fn executed(status: Status) -> Announced {
+    let status = match receipt_status(status, false) {
+        ReceiptStatus::Ok => "ok",
+        ReceiptStatus::Error => "error",
+        ReceiptStatus::Skipped => "skipped",
+        ReceiptStatus::Quarantined => "quarantined",
+    };
+    Announced { name: "ACTION_EXECUTED", status }
+}
+
 /// Whether an older contract has an event of this name, however it is written.
 pub fn is_older_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_announced = Status::ALL.into_iter().filter_map(announced).any(|announced| announced.name == name);
-    is_announced || is_decision(&name.to_ascii_uppercase())
+    let upper = name.to_ascii_uppercase();
+    is_announced || is_decision(&upper) || executed(Status::Succeeded).name == upper
 }
 
 impl From<Verdict> for PolicyVerdict {

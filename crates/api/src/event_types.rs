@@ -3,6 +3,10 @@
 
 use crate::compat::is_older_name;
 use countersign_core::batch::{BatchMode, BatchStatus};
+use countersign_core::ports::events::{
+    ACTION_EXECUTED, SOURCE_LOGGED, SOURCE_NOTIFIED, SOURCE_PROMPTS_CHANGED, SOURCE_RESOURCE_UPDATED, SOURCE_RESOURCES_CHANGED,
+    SOURCE_TOOLS_CHANGED,
+};
 use countersign_core::run::RunStatus;
 use countersign_core::{Mode, Status, Tier};
 use serde::{Deserialize, Serialize};
@@ -51,6 +55,7 @@ enum Shape {
     Space,
     Grant,
     Breaker,
+    Executed,
     Document,
     /// These members, each with a sample; a number is an integer, anything else is a text.
     Members(&'static [(&'static str, Sample)]),
@@ -60,9 +65,11 @@ enum Shape {
 enum Sample {
     Text(&'static str),
     Number(i64),
+    /// Whatever the source wrote there; this is a text.
+    Anything(&'static str),
 }
 
-use Sample::{Number, Text};
+use Sample::{Anything, Number, Text};
 
 const INVOCATION: &str = "inv_01k4c2w9pbnm7sxa8jw5z3d6ht";
 const AUTOMATION: &str = "aut_01k4c2w9pbnm7sxa8jw5z3d6ht";
@@ -71,6 +78,7 @@ const USER: &str = "user:usr_01k4c2w9pbnm7sxa8jw5z3d6ht";
 /// Everything but calls, batches and runs, whose types follow from their statuses.
 const TYPES: &[(&str, &str, Shape)] = &[
     ("action.drifted", "A definition changed since its review.", Shape::Rule("drifted")),
+    (ACTION_EXECUTED, "How a call ended that an action request or a plan of an older contract asked for.", Shape::Executed),
     ("action.reviewed", "A person read a definition and stands for it.", Shape::Rule("reviewed")),
     ("automation.archived", "An automation was archived.", Shape::Rule("automation_set")),
     (
@@ -197,7 +205,29 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("source.added", "A source was added.", Shape::Rule("source_set")),
     ("source.available", "A source answers again.", Shape::Members(&[("source", Text("tracker"))])),
     ("source.changed", "The settings of a source were changed.", Shape::Rule("source_set")),
+    (
+        SOURCE_LOGGED,
+        "An MCP server wrote a line for a log.",
+        Shape::Members(&[("source", Text("drive")), ("level", Text("warning")), ("message", Anything("the disk is nearly full"))]),
+    ),
+    (
+        SOURCE_NOTIFIED,
+        "An MCP server sent a notification of its own.",
+        Shape::Members(&[
+            ("source", Text("drive")),
+            ("method", Text("notifications/drive/file_added")),
+            ("params", Anything("report.pdf")),
+        ]),
+    ),
+    (SOURCE_PROMPTS_CHANGED, "An MCP server said that its prompts changed.", Shape::Members(&[("source", Text("drive"))])),
+    (
+        SOURCE_RESOURCE_UPDATED,
+        "An MCP server said that a resource changed.",
+        Shape::Members(&[("source", Text("drive")), ("uri", Text("drive://reports/q3"))]),
+    ),
+    (SOURCE_RESOURCES_CHANGED, "An MCP server said that its list of resources changed.", Shape::Members(&[("source", Text("drive"))])),
     ("source.removed", "A source was removed.", Shape::Rule("source_removed")),
+    (SOURCE_TOOLS_CHANGED, "An MCP server said that its tools changed.", Shape::Members(&[("source", Text("drive"))])),
     (
         "source.unavailable",
         "A source cannot be asked for its actions.",
@@ -295,11 +325,13 @@ fn view(name: &str, about: &str, shape: Shape) -> EventTypeView {
         Shape::Space => space(),
         Shape::Grant => grant(),
         Shape::Breaker => object(&[("key", text(), json!("action:shop.refund")), ("reason", text(), json!("source_unavailable"))], &[]),
+        Shape::Executed => executed(),
         Shape::Document => document(),
         Shape::Members(members) => {
             let members = members.iter().map(|(name, sample)| match sample {
                 Text(sample) => (*name, text(), json!(sample)),
                 Number(sample) => (*name, json!({ "type": "integer" }), json!(sample)),
+                Anything(sample) => (*name, json!({}), json!(sample)),
             });
             object(&members.collect::<Vec<_>>(), &[])
         }
@@ -344,6 +376,26 @@ fn call(status: Status) -> (Value, Value) {
     let connected = ("connection_id", text(), json!("con_01k4c2w9pbnm7sxa8jw5z3d6ht"));
     let optional = if status.is_final() { [[connected].as_slice(), ended.as_slice()].concat() } else { vec![connected] };
     object(&required, &optional)
+}
+
+fn executed() -> (Value, Value) {
+    let required = [
+        ("receipt_id", text(), json!("rcp_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("status", json!({ "enum": Status::ALL.map(Status::as_str) }), json!("succeeded")),
+        ("summary", text(), json!("files.write_text succeeded in 41 ms")),
+        ("tool_id", text(), json!("files.write_text")),
+        ("space_id", text(), json!("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("trace_id", text(), json!("trace-123")),
+        ("invocation_id", text(), json!(INVOCATION)),
+        ("session_id", text(), json!("ses_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("reward", json!({ "type": "object" }), json!({ "scalar": 0.72, "components": { "success": 1.0 } })),
+    ];
+    let of_request = [
+        ("action_id", text(), json!("a-17")),
+        ("subject_id", text(), json!("agent://planner@deviceA")),
+        ("idempotency_key", text(), json!("note-w36")),
+    ];
+    object(&required, &of_request)
 }
 
 fn batch(status: BatchStatus) -> (Value, Value) {

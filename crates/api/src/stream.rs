@@ -2,7 +2,7 @@
 //! WebSocket have the same JSON.
 
 use crate::compat::{self, ActionRequest};
-use countersign_core::ports::events::Event;
+use countersign_core::ports::events::{ACTION_EXECUTED, Event};
 use countersign_core::{OrgId, SessionId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,16 +103,21 @@ pub struct Frame {
 pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame> {
     let mut data = data_of(event);
     let status = instead.or_else(|| Status::deserialize(&data["status"]).ok());
-    let name: &str = instead.map_or_else(|| event.name.as_str(), |status| status.event_name());
+    let is_executed = event.name == ACTION_EXECUTED;
+    let name: &str = instead.filter(|_| !is_executed).map_or_else(|| event.name.as_str(), |status| status.event_name());
     if let (Some(status), Some(members)) = (instead, data.as_object_mut()) {
         members.insert("status".to_owned(), Value::from(status.as_str()));
         if members.contains_key("summary") {
-            let summary = format!("{} {}", members.get("action").and_then(Value::as_str).unwrap_or_default(), status.as_str());
+            let action = if is_executed { "tool_id" } else { "action" };
+            let summary = format!("{} {}", members.get(action).and_then(Value::as_str).unwrap_or_default(), status.as_str());
             members.insert("summary".to_owned(), Value::from(summary.trim_start()));
         }
     }
     // `invocation.approval_counted` has a status too, but does not announce it.
-    let announced = status.filter(|status| status.event_name() == name).and_then(compat::announced);
+    let announced = match status {
+        Some(status) if is_executed => Some(compat::executed(status)),
+        status => status.filter(|status| status.event_name() == name).and_then(compat::announced),
+    };
     let first = StreamEvent { name: name.to_owned(), data, ..envelope(org, event) };
     let second = announced.map(|announced| {
         let mut data = first.data.clone();
@@ -159,7 +164,7 @@ pub fn source_of(org: &OrgId) -> String {
 
 /// The session of the call or batch that an event is about.
 pub fn session_of(event: &Event) -> Option<SessionId> {
-    let is_of_calls = event.name.starts_with("invocation.") || event.name.starts_with("batch.");
+    let is_of_calls = event.name == ACTION_EXECUTED || event.name.starts_with("invocation.") || event.name.starts_with("batch.");
     is_of_calls.then(|| SessionId::parse(data_of(event)["session_id"].as_str()?).ok()).flatten()
 }
 
@@ -330,6 +335,8 @@ mod tests {
             ("invocation.failed", "failed", Some(("action_completed", "failed"))),
             ("invocation.reverted", "reverted", Some(("action_completed", "failed"))),
             ("invocation.denied", "denied", Some(("action_approval_result", "denied"))),
+            ("action.executed", "succeeded", Some(("ACTION_EXECUTED", "ok"))),
+            ("action.executed", "in_doubt", Some(("ACTION_EXECUTED", "error"))),
             ("invocation.approval_counted", "pending", None),
             ("invocation.expired", "expired", None),
             ("batch.succeeded", "succeeded", None),
@@ -345,7 +352,10 @@ mod tests {
         let told = names("invocation.quarantined", "quarantined", Some(Status::Denied));
         assert_eq!(told[0], ("invocation.denied".to_owned(), "denied".to_owned(), "42".to_owned()));
         assert_eq!(told[1].0, "action_approval_result");
-        assert!(!format!("{told:?}").contains("quarantined"));
+        let executed = names("action.executed", "quarantined", Some(Status::Denied));
+        let told_of = executed.iter().map(|(name, status, _)| (name.as_str(), status.as_str())).collect::<Vec<_>>();
+        assert_eq!(told_of, [("action.executed", "denied"), ("ACTION_EXECUTED", "error")]);
+        assert!(!format!("{told:?} {executed:?}").contains("quarantined"));
     }
 
     #[test]

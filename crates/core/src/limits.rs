@@ -499,6 +499,14 @@ pub const MCP_SKIPPED_MAX: usize = 100;
 pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// JSON values in one message; one with more is not read, and its request fails.
 pub const MCP_MESSAGE_VALUES_MAX: usize = 100_000;
+/// Bytes of what a source writes in one notification; of a longer one the event says only that it came.
+pub const SOURCE_EVENT_BYTES_MAX: usize = 16 * 1024;
+/// Events in a minute that tell what one source told; what is more is dropped and counted.
+pub const SOURCE_EVENTS_PER_MINUTE: u32 = 60;
+/// Notifications of one source that wait to become events; the next is dropped and counted.
+pub const SOURCE_EVENTS_WAITING_MAX: usize = 64;
+/// Resources of one MCP server whose changes it is asked to tell: the first of its list.
+pub const MCP_SUBSCRIPTIONS_MAX: usize = 100;
 /// Bytes of a message that is no answer to a call or a listing, such as the server's own requests; a longer one is ignored.
 pub const MCP_CONTROL_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of all messages of one MCP server that are held at once; the answer that exceeds it fails.

@@ -3,6 +3,7 @@
 //! cannot be set up any more stays there and says why.
 
 use crate::homes::Homes;
+use crate::source_events;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
 use countersign_core::ports::connections::Connection;
 use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings, Variable};
@@ -101,6 +102,7 @@ impl AddedRegistry {
             tiers: tiers_of(settings),
             list_timeout_ms: settings.list_timeout_ms,
             call_timeout_ms: settings.call_timeout_ms,
+            hearer: Some(source_events::hearer(&self.config.store, org, id)),
         })))
     }
 

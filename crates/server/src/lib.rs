@@ -27,6 +27,7 @@ mod operations;
 mod ports;
 mod render;
 mod sign_in;
+mod source_events;
 mod stream;
 mod telemetry;
 mod tls;

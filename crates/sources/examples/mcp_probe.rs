@@ -29,6 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tiers: Tiers::default(),
         list_timeout_ms: 15_000,
         call_timeout_ms: 30_000,
+        hearer: None,
     });
     let actions = source.refresh().await?.actions;
     let calls = match calls_of_the_suite() {

@@ -190,7 +190,7 @@ async fn usable(state: State, session: Option<&str>, paging: &Paging, client: &C
     let Answer { read, raw } = client.get::<Page<GrantView>>(&["sessions", &session, "actions", "grants"], &query).await?;
     let empty = match state {
         State::Active => "no grants: every call is approved by itself".to_owned(),
-        State::Requested | State::Refused | State::Revoked | State::UsedUp | State::Expired => "no grant matches".to_owned(),
+        State::Requested | State::Refused | State::Revoked | State::Expired | State::UsedUp => "no grant matches".to_owned(),
     };
     resource::write(&read.items, &raw, empty, client, terminal).await?;
     if let Some(next) = &read.next {

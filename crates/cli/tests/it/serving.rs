@@ -102,6 +102,18 @@ async fn what_happens_is_counted() {
     ] {
         assert!(metrics.lines().any(|line| line == expected), "{expected} is not in\n{metrics}");
     }
+    // The log has one line for each status of a call; the line of its end says what it stood under and what it took.
+    let logged = server.logged();
+    let lines: Vec<Value> = logged.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let line = |action: &str, status: &str| {
+        let is_it = |line: &&Value| line["message"] == "invocation" && line["action"] == action && line["status"] == status;
+        lines.iter().find(is_it).unwrap_or_else(|| panic!("{action} {status} is not in {logged}")).clone()
+    };
+    let listed = line("files.list", "succeeded");
+    assert!(listed["space"].as_str().is_some_and(|space| space.starts_with("spc_")), "{listed}");
+    assert_eq!((&listed["outcome"], &listed["retries"], &listed["profile"]), (&json!("succeeded"), &json!(0), &json!("in_process")));
+    assert!(listed["requires"].as_str().is_some_and(|requires| !requires.is_empty()), "{listed}");
+    assert_eq!(line("files.read_text", "failed")["outcome"], "file_not_found");
     // A background loop updates these metrics every few seconds.
     for _ in 0..200 {
         let metrics = scrape().await;
@@ -245,18 +257,6 @@ fn a_wrong_setting_is_told_in_one_line_with_its_place() {
     assert!(!folder.path().join("other").exists(), "nothing was made");
 }
 
-#[test]
-fn a_worker_shares_a_database_and_knows_its_queues() {
-    let folder = tempfile::tempdir().unwrap();
-    let somebody = User::new(folder.path(), "http://127.0.0.1:1", None);
-    let refused = somebody.run(&["worker", "--data", "data"]).exits(2);
-    assert!(refused.stderr.contains("a worker shares a PostgreSQL database with servers"), "{}", refused.stderr);
-    let named = ["worker", "--data", "data", "--database", "postgres://127.0.0.1:1/nowhere", "--queue", "slow"];
-    let refused = somebody.run(&named).exits(2);
-    assert!(refused.stderr.contains("there is no queue `slow`"), "{}", refused.stderr);
-    assert!(!folder.path().join("data").exists(), "nothing was made");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_waits_for_a_database_that_is_away() {
     let (proxy, database) = testkit::proxy::Proxy::before(&testkit::postgres::fresh_database().await).await;
@@ -321,6 +321,18 @@ async fn a_database_that_refuses_the_server_ends_it_with_the_reason() {
     testkit::postgres::tamper(&database, "INSERT INTO schema_migrations VALUES (999, 'x', 0)").await;
     let refused = somebody.run(&["serve", "--data", "data", "--listen", "127.0.0.1:0", "--database", &database]).exits(1);
     assert!(refused.stderr.contains("newer than this binary") && !refused.stderr.contains("waiting"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_worker_shares_a_database_and_knows_its_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let somebody = User::new(folder.path(), "http://127.0.0.1:1", None);
+    let refused = somebody.run(&["worker", "--data", "data"]).exits(2);
+    assert!(refused.stderr.contains("a worker shares a PostgreSQL database with servers"), "{}", refused.stderr);
+    let named = ["worker", "--data", "data", "--database", "postgres://127.0.0.1:1/nowhere", "--queue", "slow"];
+    let refused = somebody.run(&named).exits(2);
+    assert!(refused.stderr.contains("there is no queue `slow`"), "{}", refused.stderr);
+    assert!(!folder.path().join("data").exists(), "nothing was made");
 }
 
 #[test]

@@ -22,6 +22,19 @@ pub trait EventFeed: Send + Sync {
     fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()>;
 }
 
+/// The event that tells how a call ended which an older contract asked for. It is told beside the event of the call's status.
+pub const ACTION_EXECUTED: &str = "action.executed";
+
+/// What a source tells without being asked. SECURITY: it wrote their data, so no id in it is looked up.
+pub const SOURCE_LOGGED: &str = "source.logged";
+pub const SOURCE_NOTIFIED: &str = "source.notified";
+pub const SOURCE_PROMPTS_CHANGED: &str = "source.prompts_changed";
+pub const SOURCE_RESOURCE_UPDATED: &str = "source.resource_updated";
+pub const SOURCE_RESOURCES_CHANGED: &str = "source.resources_changed";
+pub const SOURCE_TOOLS_CHANGED: &str = "source.tools_changed";
+pub const TOLD_BY_SOURCES: [&str; 6] =
+    [SOURCE_LOGGED, SOURCE_NOTIFIED, SOURCE_PROMPTS_CHANGED, SOURCE_RESOURCE_UPDATED, SOURCE_RESOURCES_CHANGED, SOURCE_TOOLS_CHANGED];
+
 /// An event to publish in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDraft {

@@ -212,6 +212,8 @@ pub struct Finish {
     pub row: Row,
     pub receipt: EntryDraft,
     pub event: EventDraft,
+    /// Told too, of a call that an older contract asked for.
+    pub executed: Option<EventDraft>,
     pub key: KeyFate,
     /// The reward of an effect that was tried, in millionths.
     pub reward: Option<i64>,

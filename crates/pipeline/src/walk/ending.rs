@@ -13,6 +13,7 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
 use countersign_core::observe::Observed;
+use countersign_core::ports::events::ACTION_EXECUTED;
 use countersign_core::price::Price;
 use countersign_core::{
     ActionId, Amount, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
@@ -39,6 +40,8 @@ pub(crate) struct Ending {
     pub(super) answered: Option<Approval>,
     pub(crate) idempotency: Option<Digest>,
     pub(crate) profile: String,
+    /// The permissions that the action requires, as far as they are known here.
+    pub(crate) requires: Vec<String>,
     pub(super) outputs: Option<Outputs>,
     pub(super) evidence: Option<Digest>,
     pub(super) execution: Execution,
@@ -77,6 +80,7 @@ impl Ending {
         Self {
             policy_slice: bound.as_ref().map_or(Digest::new([0; 32]), |bound| bound.policy_slice),
             profile: bound.map_or_else(String::new, |bound| bound.profile),
+            requires: Vec::new(),
             invocation,
             row,
             approval: None,
@@ -173,14 +177,14 @@ impl Walk {
             let quarantined = self.ledger().find_invocation(&ending.invocation.org, from).await?;
             ending.supersedes = quarantined.and_then(|quarantined| quarantined.receipt).map(|receipt| receipt.id);
         }
-        let walking = ending.walking.take();
+        let (walking, facts) = (ending.walking.take(), LoggedFacts::of(&ending));
         let finish = self.finish_as(&id, ending)?;
-        let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking).await? else {
+        let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking, &facts).await? else {
             return Ok(Recorded::RulesChanged);
         };
         self.fault("record.ended");
         invocation.receipt = Some(ReceiptRef { id, seq });
-        self.tell(&invocation);
+        self.tell_ended(&invocation, &facts);
         Ok(Recorded::Ended(invocation))
     }
 
@@ -199,6 +203,7 @@ impl Walk {
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
             event: self.event_of(&ending.invocation, ending.invocation.status, Some((id, parts))),
+            executed: self.executed(&ending.invocation, id, parts),
             key: ending.key_fate,
             reward: (ending.execution != Execution::Never).then_some(parts.scalar_millionths),
             approval: ending.answered,
@@ -216,6 +221,7 @@ impl Walk {
         mut finish: Arc<Finish>,
         receipt: &ReceiptId,
         walking: Option<Walking>,
+        facts: &LoggedFacts,
     ) -> Result<Option<(Box<Invocation>, u64)>, Error> {
         let mut written = self.try_ending(&finish, receipt).await;
         if is_away(&written) {
@@ -225,19 +231,19 @@ impl Walk {
         if is_away(&written) && finish.row == Row::From(Status::Running) {
             let invocation = finish.invocation.id.clone();
             tracing::error!(%invocation, "an outcome could not be recorded; trying until the store is back");
-            self.record_later(finish, receipt.clone(), walking);
+            self.record_later(finish, receipt.clone(), walking, facts.clone());
             return Err(Error::Unrecorded { invocation });
         }
         written.map(|seq| seq.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)))
     }
 
     /// Goes on trying to write the end in the background. If the call is a part of a batch, the next sweep continues the batch.
-    fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>) {
+    fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>, facts: LoggedFacts) {
         let walk = self.clone();
         self.spawn(async move {
             let _walking = walking;
             match Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || walk.try_ending(&finish, &receipt)).await {
-                Ok(_) => walk.tell(&finish.invocation),
+                Ok(_) => walk.tell_ended(&finish.invocation, &facts),
                 Err(error) => tracing::error!(%error, invocation = %finish.invocation.id, "an outcome could not be recorded"),
             }
         });
@@ -278,7 +284,17 @@ impl Walk {
         self.wake(invocation.id.as_str());
     }
 
+    fn tell_ended(&self, invocation: &Invocation, facts: &LoggedFacts) {
+        self.count_with(invocation, facts);
+        self.wake(invocation.id.as_str());
+    }
+
     pub(crate) fn count(&self, invocation: &Invocation) {
+        self.count_with(invocation, &LoggedFacts::default());
+    }
+
+    fn count_with(&self, invocation: &Invocation, facts: &LoggedFacts) {
+        let code = invocation.failure.as_ref().map(|failure| failure.code.as_str());
         self.inner.tally.count(invocation);
         metrics::counter!(
             "countersign_invocations_total",
@@ -290,13 +306,20 @@ impl Walk {
             invocation = invocation.id.as_str(),
             session = invocation.session.as_str(),
             org = invocation.org.as_str(),
+            space = invocation.space.as_str(),
             action = invocation.action.as_str(),
             source = invocation.action.source(),
+            requires = facts.requires,
+            profile = facts.profile,
             mode = invocation.decision.mode.as_str(),
             mode_source = invocation.decision.source.as_str(),
             status = invocation.status.as_str(),
             dry_run = invocation.intention == Intention::DryRun,
+            outcome = code.unwrap_or(invocation.status.as_str()),
+            retries = invocation.attempts.saturating_sub(1),
             duration_ms = invocation.duration_ms(),
+            cpu_ms = invocation.meter.cpu_ms(),
+            energy_uj = invocation.meter.energy_uj(),
             trace_id = invocation.trace_id,
             "invocation"
         );
@@ -332,6 +355,28 @@ impl Walk {
             body: serde_json::to_string(&body).unwrap_or_default(),
         }
     }
+
+    /// The event that answers a request of an older contract: what the request named, and how its call ended. `None` for every other call.
+    fn executed(&self, invocation: &Invocation, receipt: &ReceiptId, parts: RewardParts) -> Option<EventDraft> {
+        let (older, claimed) = (invocation.call.older.as_ref()?, invocation.call.claimed.as_ref());
+        let body = ExecutedBody {
+            receipt_id: receipt,
+            status: invocation.status,
+            summary: summary_of(invocation, invocation.status),
+            action_id: claimed.and_then(|claimed| claimed.action_id.as_deref()),
+            tool_id: &invocation.action,
+            subject_id: claimed.and_then(|claimed| claimed.subject.as_deref()),
+            space_id: &invocation.space,
+            idempotency_key: older.idempotency_key.as_deref(),
+            trace_id: &invocation.trace_id,
+            invocation_id: &invocation.id,
+            session_id: &invocation.session,
+            reward: EventReward::of(parts),
+        };
+        let id = EventId::new(self.now(), self.random_bytes());
+        let body = serde_json::to_string(&body).unwrap_or_default();
+        Some(EventDraft { id, name: ACTION_EXECUTED, key: invocation.id.to_string(), body })
+    }
 }
 
 /// Says what a call did cost, unless that was said before.
@@ -343,6 +388,20 @@ pub(super) fn charge(invocation: &mut Invocation, cost: impl FnOnce(&Price) -> A
 
 /// How long an outcome is kept in memory while the store is unavailable.
 pub(crate) const STORE_AWAY_MAX: Duration = Duration::from_secs(RECORD_RETRY_SECONDS);
+
+/// What a call stood under that its row does not have, for the log line of its end.
+#[derive(Clone, Default)]
+struct LoggedFacts {
+    requires: Option<String>,
+    profile: Option<String>,
+}
+
+impl LoggedFacts {
+    fn of(ending: &Ending) -> Self {
+        let known = |text: String| Some(text).filter(|text| !text.is_empty());
+        Self { requires: known(ending.requires.join(" ")), profile: known(ending.profile.clone()) }
+    }
+}
 
 /// The result of writing the end of a call.
 pub(crate) enum Recorded {
@@ -370,6 +429,26 @@ struct EventBody<'a> {
     receipt_id: Option<&'a ReceiptId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reward: Option<EventReward>,
+}
+
+/// The fields of the request come back as its caller sent them, without secrets.
+#[derive(Serialize)]
+struct ExecutedBody<'a> {
+    receipt_id: &'a ReceiptId,
+    status: Status,
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action_id: Option<&'a str>,
+    tool_id: &'a ActionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject_id: Option<&'a str>,
+    space_id: &'a SpaceId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    trace_id: &'a str,
+    invocation_id: &'a InvocationId,
+    session_id: &'a SessionId,
+    reward: EventReward,
 }
 
 /// The reward as older contracts write it: fractions of one. The signed receipt has it in millionths.

@@ -103,6 +103,7 @@ impl Walk {
             answered: None,
             idempotency,
             profile: definition.action.profile.as_str().to_owned(),
+            requires: definition.action.requires.clone(),
             outputs,
             evidence,
             execution: match (executed, succeeded) {

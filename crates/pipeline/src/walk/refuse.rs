@@ -29,6 +29,7 @@ impl Walk {
         let ending = Ending {
             policy_slice,
             profile: gated.validated.resolved.action().profile.as_str().to_owned(),
+            requires: gated.validated.resolved.action().requires.clone(),
             idempotency: gated.validated.idempotency_digest(),
             rules_version: Some(gated.validated.resolved.admitted.rules_version),
             quarantine,

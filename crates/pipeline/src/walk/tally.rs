@@ -4,7 +4,7 @@ use countersign_core::{ActionId, Invocation, Status};
 use metrics::{Counter, Histogram};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The metric handles of every action that was called since the start. A handle is looked up once: looking it up by its labels costs more
 /// than counting with it.
@@ -15,6 +15,8 @@ struct Handles {
     seconds: Histogram,
     retries: Counter,
     cpu_milliseconds: Counter,
+    /// Made once the host has told it: where it does not, no number is an honest one.
+    energy_microjoules: OnceLock<Counter>,
     /// By status and by the failure code, if there is one.
     ended: Mutex<HashMap<(Status, Option<String>), Counter>>,
 }
@@ -26,6 +28,7 @@ impl Handles {
             seconds: metrics::histogram!("countersign_action_seconds", "action" => action.clone()),
             retries: metrics::counter!("countersign_action_retries_total", "action" => action.clone()),
             cpu_milliseconds: metrics::counter!("countersign_action_cpu_milliseconds_total", "action" => action),
+            energy_microjoules: OnceLock::new(),
             ended: Mutex::default(),
         }
     }
@@ -42,6 +45,10 @@ impl Tally {
         }
         handles.retries.increment(invocation.attempts.saturating_sub(1).into());
         handles.cpu_milliseconds.increment(invocation.meter.cpu_ms().unwrap_or(0));
+        if let Some(energy_uj) = invocation.meter.energy_uj() {
+            let counter = || metrics::counter!("countersign_action_energy_microjoules_total", "action" => invocation.action.to_string());
+            handles.energy_microjoules.get_or_init(counter).increment(energy_uj);
+        }
         let code = invocation.failure.as_ref().map(|failure| failure.code.to_string());
         let mut ended = handles.ended.lock();
         let counter = ended.entry((invocation.status, code)).or_insert_with_key(|(status, code)| {

@@ -5,7 +5,7 @@ use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
 use countersign_core::limits::EVENTS_LOOKED_AT;
-use countersign_core::ports::events::Event;
+use countersign_core::ports::events::{ACTION_EXECUTED, Event};
 use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{InvocationId, Principal, SessionId, Status};
@@ -130,13 +130,13 @@ pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<
     if told.session.as_ref() != Some(session) {
         return Ok(None);
     }
-    if told.event.name != Status::Quarantined.event_name() {
+    if ![Status::Quarantined.event_name(), ACTION_EXECUTED].contains(&&*told.event.name) {
         return Ok(Some(Arc::clone(told)));
     }
     // What an agent is not told of the call, its event must not tell either.
     let Ok(id) = InvocationId::parse(&told.event.key) else { return Ok(None) };
     let Some(found) = app.store().find_invocation(&by.org, &id).await? else { return Ok(None) };
-    let is_denied = told_to(by, found).status == Status::Denied;
+    let is_denied = found.status == Status::Quarantined && told_to(by, found).status == Status::Denied;
     Ok(Some(if is_denied { told.with_status(&by.org, Status::Denied) } else { Arc::clone(told) }))
 }
 

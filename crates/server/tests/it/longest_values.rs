@@ -72,7 +72,11 @@ impl Long {
             request = request.header(header, "x".repeat(IN_ADDRESS));
         }
         request = match &self.body {
-            Some(body) if self.is_form => request.form(body),
+            Some(body) if self.is_form => {
+                let fields = body.as_object().unwrap().iter().map(|(name, value)| (name, value.as_str().unwrap_or_default()));
+                let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+                request.header("content-type", "application/x-www-form-urlencoded").body(form)
+            }
             Some(body) => request.json(body),
             None => request,
         };

@@ -172,7 +172,7 @@ async fn full_of_states(server: &TestServer, agent: &Agent) -> [(&'static str, S
     let owner = &server.owner;
     owner.grant(json!({ "covers": "fake.send", "scope": "org", "expires_in": "1m" })).await;
     server.clock.advance_seconds(61);
-    server.pipeline.sweep().await.unwrap();
+    server.store.expire_grants(&server.org).await.unwrap();
     let ask = async || agent.client.post("/api/v1/grants", json!({ "covers": "fake.send" })).await.ok()["id"].clone();
     let refused = ask().await;
     owner.post(&format!("/api/v1/grants/{}/refuse", refused.as_str().unwrap()), json!({})).await.ok();
@@ -180,7 +180,7 @@ async fn full_of_states(server: &TestServer, agent: &Agent) -> [(&'static str, S
     let revoked = owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
     owner.revoke(&revoked).await.ok();
     for is_revoked in [true, false] {
-        let used_up = owner.grant(json!({ "covers": "fake.write", "scope": "session", "session_id": agent.session, "calls_max": 1 })).await;
+        let used_up = owner.grant(json!({ "covers": "fake.write", "session_id": agent.session, "calls_max": 1 })).await;
         agent.invoke("fake.write", json!({ "text": "once" })).await.ok();
         if is_revoked {
             owner.revoke(&used_up).await.ok();

@@ -238,6 +238,9 @@ async fn the_receipt_tells_the_energy_where_the_host_does(kind: Kind) {
     let energy_uj = server.receipt_of(told["invocation_id"].as_str().unwrap()).await["cost"]["energy_uj"].as_u64().unwrap();
     assert!(energy_uj >= 1_800 && energy_uj % 1_800 == 0, "{energy_uj}");
     assert_eq!(told["cost"]["energy_mwh"], json!(energy_uj as f64 / 3_600_000.0));
+    let metric = format!("countersign_action_energy_microjoules_total{{action=\"fake.read\"}} {energy_uj}");
+    let metrics = server.owner.get("/metrics").await.body.as_str().unwrap().to_owned();
+    assert!(metrics.lines().any(|line| line == metric), "{metric} is not in {metrics}");
     server.verify().await;
 
     let silent = TestServer::start(kind).await;

@@ -532,11 +532,39 @@ async fn a_decision_that_is_sent_becomes_a_call_and_its_events_answer(kind: Kind
     let mut socket = agent.client.socket("").await;
     let mut older = decision("d3", "from a socket");
     older["type"] = json!("ACTION_DECISION");
+    older["data"]["action_id"] = json!("step-3");
     socket.send(older).await;
     let said = socket.all_until(|said| said.name == "answer").await.pop().unwrap().json;
     assert_eq!((&said["request"], &said["status"], &said["body"]["status"]), (&json!("d3"), &json!(202), &json!("succeeded")), "{said}");
-    let told = stream.all_until(|said| said.name == "invocation.succeeded" && said.json["data"]["trace_id"] == "trace-d3").await;
-    assert_eq!(told.last().unwrap().json["subject"], said["body"]["invocation_id"]);
+    let told = stream.all_until(|said| said.name == "ACTION_EXECUTED" && said.json["data"]["trace_id"] == "trace-d3").await;
+    let ended = told.iter().find(|said| said.name == "invocation.succeeded" && said.json["data"]["trace_id"] == "trace-d3").unwrap();
+    assert_eq!(ended.json["subject"], said["body"]["invocation_id"]);
+    // The decision is answered in its own words, under our name and the older one.
+    let [executed, older] = &told[told.len() - 2..] else { panic!("{told:?}") };
+    let words = [("action.executed", "succeeded"), ("ACTION_EXECUTED", "ok")];
+    for (one, (name, status)) in [executed, older].into_iter().zip(words) {
+        let data = &one.json["data"];
+        assert_eq!((one.name.as_str(), &data["status"], &data["invocation_id"]), (name, &json!(status), &said["body"]["invocation_id"]));
+        assert_eq!((&data["tool_id"], &data["action_id"]), (&json!("fake.write"), &json!("step-3")), "{data}");
+        assert!(
+            data["receipt_id"].as_str().unwrap().starts_with("rcp_") && data["summary"].as_str().unwrap().contains("succeeded"),
+            "{data}"
+        );
+        assert!(!data.to_string().contains("from a socket"), "no params: {data}");
+    }
+    // It is in the log, for a group that consumes it and gets it again.
+    let group = server.owner.send(reqwest::Method::PUT, "/api/v1/event-groups/learner", Some(json!({ "start": "earliest" }))).await.ok();
+    assert_eq!(group["name"], "learner");
+    let consumed = async || {
+        let claimed = server.owner.post("/api/v1/event-groups/learner/claim", json!({ "limit": 100 })).await.ok();
+        let events = claimed["events"].as_array().unwrap().clone();
+        let claims: Vec<_> = events.iter().map(|one| one["claim"].clone()).collect();
+        server.owner.post("/api/v1/event-groups/learner/ack", json!({ "claims": claims })).await.ok();
+        events.iter().filter(|one| one["event"]["type"] == "action.executed").count()
+    };
+    let first_time = consumed().await;
+    server.owner.post("/api/v1/event-groups/learner/replay", json!({ "from": 1 })).await.ok();
+    assert_eq!((first_time, consumed().await), (3, 3), "of the three decisions");
 
     for (event, status, code) in [
         (json!({ "type": "action.executed", "data": { "tool_id": "fake.write" } }), 400, "invalid_request"),

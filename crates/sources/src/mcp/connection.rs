@@ -4,22 +4,28 @@ use super::http::{Client, Credentials};
 use super::slot::{Answer, InSlot, Slot};
 use super::stdio::Stdio;
 use super::us::Us;
-use super::wire::{Unusable, Wire};
+use super::wire::{Unusable, Wire, object};
 use crate::web::{Allowed, Exchange, Target};
 use crate::words::{refused, said, shown};
 use countersign_core::effect::Progress;
-use countersign_core::limits::{MCP_RECONNECT_MS_MIN, MCP_RECONNECTS_MAX, SOURCE_CALLS_MAX};
+use countersign_core::limits::{MCP_RECONNECT_MS_MIN, MCP_RECONNECTS_MAX, MCP_SUBSCRIPTIONS_MAX, SOURCE_CALLS_MAX};
 use countersign_core::resident::{Child, Residents, Spec};
 use countersign_core::source::{AfterError, Error};
 use countersign_core::{Future, Secret, jail};
+use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, GetExtensions, ProtocolVersion, ServerCapabilities, ServerPeerInfo, SubscriptionFilter};
+use rmcp::model::{
+    ClientRequest, GetExtensions, ListResourcesRequest, PaginatedRequestParams, ProtocolVersion, Request, ServerCapabilities,
+    ServerPeerInfo, SubscribeRequestParams, SubscriptionFilter,
+};
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RequestHandle,
     RunningService, ServiceError,
 };
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError};
+use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -88,7 +94,20 @@ pub(super) struct Connection {
     _child: Option<Ending>,
     /// The versions of the secrets that the program was started with.
     versions: Vec<Option<i64>>,
-    listening: Option<JoinHandle<()>>,
+    listening: Mutex<Vec<JoinHandle<()>>>,
+    /// The resources whose changes the server was asked to tell.
+    subscribed: Mutex<BTreeSet<String>>,
+}
+
+/// The part of a list of resources that is read.
+#[derive(Deserialize)]
+struct Resources {
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    uri: String,
 }
 
 /// How long a cancellation may take to be sent.
@@ -152,7 +171,8 @@ impl Connection {
         };
         let info = service.peer().peer_info();
         let info = info.unwrap_or_else(|| Arc::new(unknown()));
-        let mut connection = Self { service, wire, info, _child: child, versions, listening: None };
+        let (listening, subscribed) = (Mutex::default(), Mutex::default());
+        let connection = Self { service, wire, info, _child: child, versions, listening, subscribed };
         connection.check_version()?;
         connection.service.set_response_cache_config(ClientCacheConfig::disabled()).await;
         connection.listen();
@@ -168,11 +188,51 @@ impl Connection {
         Err(Error::Unreachable { source_id: self.wire.source_id().to_owned(), message })
     }
 
-    /// Asks a server without sessions to tell when its tools change. One with sessions tells by itself.
-    fn listen(&mut self) {
-        let tells = self.info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
-        if self.is_modern() && tells {
-            self.listening = Some(tokio::spawn(listen(self.service.peer().clone())));
+    /// Asks a server without sessions to tell when its lists change. One with sessions tells by itself.
+    fn listen(&self) {
+        let ServerCapabilities { tools, resources, prompts, .. } = &self.info.capabilities;
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = tools.as_ref().and_then(|tools| tools.list_changed).filter(|tells| *tells);
+        filter.resources_list_changed = resources.as_ref().and_then(|resources| resources.list_changed).filter(|tells| *tells);
+        filter.prompts_list_changed = prompts.as_ref().and_then(|prompts| prompts.list_changed).filter(|tells| *tells);
+        if self.is_modern() && filter != SubscriptionFilter::new() {
+            self.listen_for(filter);
+        }
+    }
+
+    fn listen_for(&self, filter: SubscriptionFilter) {
+        self.listening.lock().push(tokio::spawn(listen(self.service.peer().clone(), filter)));
+    }
+
+    /// Asks the server to tell when its resources change, each once: those that its list begins with. If it refuses, its tools work all the
+    /// same.
+    pub(super) async fn subscribe(&self, until: Until) {
+        if self.info.capabilities.resources.as_ref().is_none_or(|resources| resources.subscribe != Some(true)) {
+            return;
+        }
+        let listing = ListResourcesRequest::with_param(PaginatedRequestParams::default());
+        let Ok(Answer::Result(raw)) = self.ask(ClientRequest::ListResourcesRequest(listing), None, until).await else { return };
+        let Some(Resources { resources }) = object(&raw.text) else { return };
+        drop(raw);
+        let mut new: Vec<_> = resources.into_iter().take(MCP_SUBSCRIPTIONS_MAX).map(|resource| resource.uri).collect();
+        {
+            let mut subscribed = self.subscribed.lock();
+            new.retain(|uri| subscribed.len() < MCP_SUBSCRIPTIONS_MAX && subscribed.insert(uri.clone()));
+        }
+        if self.is_modern() {
+            if !new.is_empty() {
+                let mut filter = SubscriptionFilter::new();
+                filter.resource_subscriptions = Some(new);
+                self.listen_for(filter);
+            }
+            return;
+        }
+        for uri in new {
+            let request = ClientRequest::SubscribeRequest(Request::new(SubscribeRequestParams::new(uri)));
+            if let Err(error) = self.ask(request, None, until).await {
+                tracing::debug!(%error, source = self.wire.source_id(), "changes of resources are not all heard");
+                return;
+            }
         }
     }
 
@@ -255,9 +315,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(listening) = &self.listening {
-            listening.abort();
-        }
+        self.listening.lock().iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -281,9 +339,7 @@ impl Drop for Ending {
     }
 }
 
-async fn listen(peer: Peer<RoleClient>) {
-    let mut filter = SubscriptionFilter::new();
-    filter.tools_list_changed = Some(true);
+async fn listen(peer: Peer<RoleClient>, filter: SubscriptionFilter) {
     if let Ok(mut subscription) = peer.listen(filter).await {
         // The notifications themselves are heard in `wire.rs`.
         while let Ok(Some(_)) = subscription.next().await {}

@@ -233,6 +233,7 @@ where
         tiers: Tiers::default(),
         list_timeout_ms: 10_000,
         call_timeout_ms: 10_000,
+        hearer: None,
     };
     (McpSource::new(config), programs)
 }

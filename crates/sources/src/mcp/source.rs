@@ -7,12 +7,14 @@ use super::listing::{self, Listed};
 use super::program::Reach;
 use super::readable::Readable;
 use super::tier::Tiers;
+use super::told::{Hearer, Told};
 use super::tool::Common;
 use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
 use crate::words::{patience, refused};
 use countersign_core::action::{Effect, Profile};
 use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
+use countersign_core::ports::events::SOURCE_TOOLS_CHANGED;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, ConnectionId, Digest, Future, OrgId, SourceId, SpaceId};
@@ -43,6 +45,8 @@ pub struct McpConfig {
     pub list_timeout_ms: u64,
     /// How long a call may take, up to `CALL_TIMEOUT_MS`.
     pub call_timeout_ms: u64,
+    /// Hears what the server tells; absent if nobody listens.
+    pub hearer: Option<Hearer>,
 }
 
 /// Where the server is.
@@ -91,6 +95,7 @@ pub struct McpSource {
     /// Whether the server wants params of some tools in headers. A new connection learns which by listing the tools.
     wants_header_params: AtomicBool,
     changes: Arc<Changes>,
+    hearer: Option<Hearer>,
 }
 
 /// Counts how often the server said that its tools changed.
@@ -111,7 +116,8 @@ impl Changes {
 impl McpSource {
     /// A source that cannot be set up is one all the same: every request to it says why.
     pub fn new(config: McpConfig) -> Self {
-        let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
+        let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms, hearer } =
+            config;
         let (upstream, profile, hosts, code, effects) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
@@ -145,6 +151,7 @@ impl McpSource {
             known: RwLock::default(),
             wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
+            hearer,
         }
     }
 
@@ -174,8 +181,15 @@ impl McpSource {
             return Ok(Arc::clone(open));
         }
         *connection = None;
-        let changes = Arc::clone(&self.changes);
-        let wire = Wire::new(self.id.as_str(), move || changes.heard());
+        let (changes, hearer) = (Arc::clone(&self.changes), self.hearer.clone());
+        let wire = Wire::new(self.id.as_str(), move |told: Told| {
+            if told.event == SOURCE_TOOLS_CHANGED {
+                changes.heard();
+            }
+            if let Some(hearer) = &hearer {
+                hearer(told);
+            }
+        });
         let lifecycle = if self.wants_initialize.swap(false, Ordering::Relaxed) { Lifecycle::Initialize } else { Lifecycle::Auto };
         let open = Arc::new(Connection::open(&self.upstream, wire, lifecycle, until).await?);
         self.wants_initialize.store(!open.is_modern(), Ordering::Relaxed);
@@ -209,6 +223,10 @@ impl McpSource {
         if !listed.skipped.is_empty() {
             let (first, more) = (&listed.skipped[0], listed.skipped.len() - 1 + listed.skipped_more);
             tracing::warn!(source = %self.id, tool = first.tool, why = first.why, more, "tools of an MCP server were left out");
+        }
+        if self.hearer.is_some() {
+            let connection = Arc::clone(&connection);
+            tokio::spawn(async move { connection.subscribe(until).await });
         }
         *self.known.write() = Some(Known { version: connection.version().to_owned(), listed: listed.clone() });
         Ok(listed)

@@ -194,6 +194,7 @@ impl Server {
             tiers: Tiers { hints: Hints::Trusted, ..Tiers::default() },
             list_timeout_ms: 10_000,
             call_timeout_ms: 10_000,
+            hearer: None,
         };
         change(&mut config);
         McpSource::new(config)

@@ -7,6 +7,7 @@
 use super::budget::{Budget, Exhausted};
 use super::given::Given;
 use super::slot::{Answer, InSlot, Raw, Slot};
+use super::told::Told;
 use crate::words::said;
 use countersign_core::limits::{MCP_ASKED_AT_ONCE, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX};
 use countersign_core::source::Error;
@@ -32,7 +33,7 @@ pub(super) struct Wire {
     trouble: Mutex<Option<Error>>,
     /// Why the connection ended.
     ended: Mutex<Option<Error>>,
-    list_changed: Box<dyn Fn() + Send + Sync>,
+    hear: Box<dyn Fn(Told) + Send + Sync>,
     /// Whether the server listed tools whose params it wants in headers.
     has_header_params: AtomicBool,
 }
@@ -97,7 +98,7 @@ struct Reported {
 }
 
 impl Wire {
-    pub(super) fn new(source_id: &str, list_changed: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    pub(super) fn new(source_id: &str, hear: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             source_id: source_id.to_owned(),
             budget: Budget::default(),
@@ -106,7 +107,7 @@ impl Wire {
             asked: AtomicUsize::new(0),
             trouble: Mutex::default(),
             ended: Mutex::default(),
-            list_changed: Box::new(list_changed),
+            hear: Box::new(hear),
             has_header_params: AtomicBool::new(false),
         })
     }
@@ -248,12 +249,17 @@ impl Wire {
     fn notified(&self, method: &str, params: Option<&RawValue>, text: &str) -> Inbound {
         match method {
             "notifications/progress" => self.tell(params),
-            "notifications/tools/list_changed" => (self.list_changed)(),
             // The library needs these two to end a request of the server and to begin a subscription.
-            "notifications/cancelled" | "notifications/subscriptions/acknowledged" if text.len() <= MCP_CONTROL_BYTES_MAX => {
-                return Inbound::Pass(text.to_owned());
+            "notifications/cancelled" | "notifications/subscriptions/acknowledged" => {
+                if text.len() <= MCP_CONTROL_BYTES_MAX {
+                    return Inbound::Pass(text.to_owned());
+                }
             }
-            _ => {}
+            _ => {
+                if let Some(told) = Told::of(method, params) {
+                    (self.hear)(told);
+                }
+            }
         }
         Inbound::Nothing
     }

@@ -2,10 +2,11 @@
 
 use super::*;
 use countersign_core::effect::Progress;
+use countersign_core::limits::SOURCE_EVENT_BYTES_MAX;
 use rmcp::model::{CallToolRequestParams, ClientResult, EmptyResult, ListToolsRequest, NumberOrString, Request, ServerResult};
 
 fn wire() -> Arc<Wire> {
-    Wire::new("kit", || {})
+    Wire::new("kit", |_| {})
 }
 
 fn id(number: i64) -> RequestId {
@@ -100,23 +101,42 @@ fn progress_goes_to_the_request_that_it_is_about() {
 }
 
 #[test]
-fn notifications_end_here_and_a_changed_list_is_heard() {
-    let changed = Arc::new(AtomicUsize::new(0));
-    let heard = Arc::clone(&changed);
-    let wire = Wire::new("kit", move || {
-        heard.fetch_add(1, Ordering::Relaxed);
-    });
-    for (method, is_passed) in [
-        ("notifications/tools/list_changed", false),
-        ("notifications/message", false),
-        ("notifications/prompts/list_changed", false),
-        ("notifications/unheard/of", false),
-        ("notifications/cancelled", true),
+fn notifications_end_here_and_what_they_tell_is_heard() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&heard);
+    let wire = Wire::new("kit", move |told| keep.lock().push((told.event, told.data)));
+    let long = "x".repeat(SOURCE_EVENT_BYTES_MAX);
+    let long = json!({ "text": long });
+    let log = json!({ "level": "warning", "logger": "disk", "data": { "free": 3 } });
+    for (method, params, expected) in [
+        ("notifications/tools/list_changed", json!({}), Some(("source.tools_changed", json!({})))),
+        ("notifications/resources/list_changed", json!({}), Some(("source.resources_changed", json!({})))),
+        ("notifications/prompts/list_changed", json!({}), Some(("source.prompts_changed", json!({})))),
+        (
+            "notifications/resources/updated",
+            json!({ "uri": "file:///a" }),
+            Some(("source.resource_updated", json!({ "uri": "file:///a" }))),
+        ),
+        ("notifications/resources/updated", json!({ "uri": 7 }), None),
+        ("notifications/message", log, Some(("source.logged", json!({ "level": "warning", "logger": "disk", "message": { "free": 3 } })))),
+        (
+            "notifications/drive/file_added",
+            json!({ "id": 3 }),
+            Some(("source.notified", json!({ "method": "notifications/drive/file_added", "params": { "id": 3 } }))),
+        ),
+        (
+            "notifications/drive/file_added",
+            long,
+            Some(("source.notified", json!({ "method": "notifications/drive/file_added", "params": {}, "cut": true }))),
+        ),
     ] {
-        let passed = wire.inbound(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#), None).unwrap();
-        assert_eq!(passed != Inbound::Nothing, is_passed, "{method}");
+        let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
+        assert_eq!(wire.inbound(&text, None), Ok(Inbound::Nothing), "{method}");
+        assert_eq!(heard.lock().drain(..).next(), expected, "{method}");
     }
-    assert_eq!(changed.load(Ordering::Relaxed), 1);
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}"#;
+    assert_eq!(wire.inbound(cancelled, None), Ok(Inbound::Pass(cancelled.to_owned())));
+    assert!(heard.lock().is_empty());
 }
 
 #[test]

@@ -97,6 +97,10 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
         wake_in(tx, &invocation.org, &invocation.id).await?;
     }
     insert_event(tx, &invocation.org, &finish.event, Some(receipt_id)).await?;
+    if let Some(executed) = &finish.executed {
+        // The receipt has one event, which announces it: the one above.
+        insert_event(tx, &invocation.org, executed, None).await?;
+    }
     Ok(Finished::Recorded { seq })
 }
 

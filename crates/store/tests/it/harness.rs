@@ -362,6 +362,7 @@ impl Tenant {
         Finish {
             receipt: self.receipt(&ended),
             event: self.event(&ended, status),
+            executed: None,
             reward: ended.started_at.map(|_| if status == Status::Succeeded { 600_000 } else { 0 }),
             invocation: Box::new(ended),
             row,

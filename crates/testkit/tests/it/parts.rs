@@ -80,7 +80,8 @@ const SERVER: Crate = Crate {
         ("look", &["data_dir"]),
         ("packages", &["jail"]),
         ("homes", &["config", "data_dir", "jail", "packages"]),
-        ("added_sources", &["homes"]),
+        ("source_events", &[]),
+        ("added_sources", &["homes", "source_events"]),
         ("notify", &[]),
         (
             "compose",

@@ -150,7 +150,10 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
             fired(done)
           }}
         >
-          <p>Its inputs are made anew of what its trigger was given, by the mapping that is saved now. Steps that need a person wait for one, as always.</p>
+          <p>
+            Its inputs are made anew of what its trigger was given, by the mapping that is saved now. Steps that need a person wait for one,
+            as always.
+          </p>
         </FormDialog>
       )}
       {open === 'rerun' && current.data && (
