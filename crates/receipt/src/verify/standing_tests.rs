@@ -107,6 +107,7 @@ impl Sequel {
             quorum: Quorum::default(),
             keeps: Default::default(),
             observes,
+            waives_consent: false,
             redaction: Default::default(),
             members: None,
             defaults: None,
