@@ -119,7 +119,7 @@ fn requests() -> Vec<Long> {
             let parameters: Vec<_> = operation["parameters"].as_array().into_iter().flatten().collect();
             let content = operation["requestBody"]["content"].as_object().into_iter().flatten();
             let bodies: Vec<_> = content.map(|(of, content)| (of.contains("form"), &content["schema"])).collect();
-            let short = bodies.first().map(|(_, schema)| sample(&described, schema, "x", 0));
+            let short = bodies.first().map(|(_, schema)| sample(&described, schema));
             let is_form = bodies.first().is_some_and(|(is_form, _)| *is_form);
             let long = "x".repeat(IN_ADDRESS);
             for parameter in parameters {
@@ -136,7 +136,7 @@ fn requests() -> Vec<Long> {
                 let mut places = Vec::new();
                 texts(&described, schema, String::new(), 0, &mut places);
                 for place in places {
-                    let mut body = sample(&described, schema, "x", 0);
+                    let mut body = sample(&described, schema);
                     put(&mut body, &place, json!("x".repeat(IN_BODY)));
                     let what = format!("{method} {plain}: {place} of the body");
                     all.push(Long { what, method: method.clone(), path: plain.clone(), header: None, body: Some(body), is_form });
@@ -184,22 +184,25 @@ fn texts(described: &Value, schema: &Value, at: String, depth: usize, places: &m
 }
 
 /// A small value that fits.
-fn sample(described: &Value, schema: &Value, text: &str, depth: usize) -> Value {
+fn sample(described: &Value, schema: &Value) -> Value {
     let schema = resolved(described, schema);
     if let Some(first) = schema["enum"].as_array().and_then(|options| options.first()) {
         return first.clone();
     }
     if schema["properties"].is_object() || is(schema, "object") {
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let member = |name: &str| (name.to_owned(), sample(described, &schema["properties"][name], text, depth + 1));
-        return Value::Object(required.map(member).collect());
+        return Value::Object(required.map(|name| (name.to_owned(), sample(described, &schema["properties"][name]))).collect());
     }
-    match () {
-        () if is(schema, "string") => json!(text),
-        () if is(schema, "array") => json!([]),
-        () if is(schema, "boolean") => json!(false),
-        () if is(schema, "integer") || is(schema, "number") => json!(1),
-        () => json!({}),
+    if is(schema, "string") {
+        json!("x")
+    } else if is(schema, "array") {
+        json!([])
+    } else if is(schema, "boolean") {
+        json!(false)
+    } else if is(schema, "integer") || is(schema, "number") {
+        json!(1)
+    } else {
+        json!({})
     }
 }
 
