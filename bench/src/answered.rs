@@ -220,7 +220,7 @@ impl Pair {
             answered.missing += usize::from(self.seen.find(1, id).is_none());
             let call = run.pointer("/steps/0/invocation_id").and_then(Value::as_str).context("the step has no call")?.to_owned();
             let call = self.read(&format!("invocations/{call}")).await?;
-            let time = |value: Option<&Value>| value.and_then(Value::as_str).and_then(|text| Timestamp::parse(text));
+            let time = |value: Option<&Value>| value.and_then(Value::as_str).and_then(Timestamp::parse);
             let (from, to) = (time(call.pointer("/invocation/answer/at")), time(run.get("ended_at")));
             let (from, to) = from.zip(to).context("an answered run says when it was answered and when it ended")?;
             answered.took.push(Duration::from_millis(to.millis_since(from)));
