@@ -984,17 +984,6 @@ CREATE INDEX runs_by_time ON runs (org_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_with_texts ON runs (org_id, space_id, ended_at) WHERE sealed_inputs IS NOT NULL;
 CREATE INDEX runs_waiting ON runs (org_id, invocation_id) WHERE invocation_id IS NOT NULL;
 
--- What the trigger of a run was given, sealed under the key of the space.
-CREATE TABLE trigger_payloads (
-  org_id TEXT NOT NULL,
-  run_id TEXT NOT NULL,
-  trigger_id TEXT NOT NULL,
-  sealed BYTEA NOT NULL,
-  kept_until BIGINT NOT NULL,
-  PRIMARY KEY (org_id, run_id)
-);
-CREATE INDEX trigger_payloads_by_expiry ON trigger_payloads (org_id, kept_until);
-
 -- One row for each run that is not behind another. `due_at` and `lease_until` are null while it waits for something.
 CREATE TABLE run_leases (
   run_id TEXT NOT NULL PRIMARY KEY,
