@@ -153,6 +153,7 @@ impl Sample {
             grant: countersign_core::ledger::GrantUse::Kept,
             quarantine: None,
             whole_result: None,
+            executed: None,
             rules_version: None,
             approval: None,
             reward: None,

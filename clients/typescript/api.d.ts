@@ -1966,6 +1966,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every price. An action without one costs nothing. */
+        get: operations["prices_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prices/{action}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Says what a call of an action costs: one call, or one unit that a field of its result counts. It holds for calls that begin from then on. */
+        put: operations["prices_set"];
+        post?: never;
+        /** Removes the price of an action: its calls cost nothing from then on. */
+        delete: operations["prices_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/quarantines": {
         parameters: {
             query?: never;
@@ -2252,7 +2287,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Runs a run once more: all of it, or from one of its steps on, with its inputs or with others. */
+        /** Runs a run once more: all of it, or from one of its steps on, with its inputs, with others, or with what its trigger was given. */
         post: operations["runs_rerun"];
         delete?: never;
         options?: never;
@@ -3474,6 +3509,7 @@ export interface components {
             dry_run_supported: boolean;
             /** Format: int64 */
             timeout_ms: number;
+            price?: components["schemas"]["PriceTerms"] | null;
         };
         /** @description A source that an admin added, with what it listed last. */
         AddedSourceView: {
@@ -3825,6 +3861,8 @@ export interface components {
             keeps?: components["schemas"]["Keeps"] | null;
             /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
             observes?: boolean | null;
+            /** @description Whether calls of class HIGH that do more than read need the consent of the person behind them, or an approval. */
+            asks_consent?: boolean | null;
             /** @description What its automations are given for an input whose default is `$space_default`, by the name of the input; replaces what was set before. */
             defaults?: {
                 [key: string]: unknown;
@@ -3950,7 +3988,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "trigger_disabled" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4068,6 +4106,8 @@ export interface components {
              * @description Null where the effect ran inside the server and no honest figure exists.
              */
             cpu_ms?: number | null;
+            /** @description Dollars as text; absent if the action had no price. */
+            usd?: string | null;
             /**
              * Format: double
              * @description What the host's processors used while the effect was made, whatever else they did meanwhile; null where the host does not tell it.
@@ -4493,7 +4533,7 @@ export interface components {
          * @description Why a firing came to what it did.
          * @enum {string}
          */
-        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "filtered" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open" | "filter_too_costly";
         /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
         FiringView: {
             id: string;
@@ -4850,6 +4890,11 @@ export interface components {
             settled?: components["schemas"]["SettledView"] | null;
             scope?: components["schemas"]["ScopeView"] | null;
             verification?: components["schemas"]["VerificationView"] | null;
+            /**
+             * @description What it did cost, in dollars; absent if its action had no price when it began, and until it has ended.
+             * @example 0.002
+             */
+            cost_usd?: string | null;
             /**
              * Format: int32
              * @description How often its source was called: the effect with its retries, the repair and the rollback.
@@ -5695,6 +5740,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_PriceView: {
+            items: components["schemas"]["PriceView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_QuarantineView: {
             items: components["schemas"]["QuarantineView"][];
             next?: string | null;
@@ -5977,6 +6027,43 @@ export interface components {
          * @enum {string}
          */
         PolicyVerdict: "ok" | "needs_approval" | "deny" | "quarantine" | "redacted" | "n/a";
+        /** @description What a change of a price got as its version. */
+        PriceChangeResponse: {
+            action: string;
+            price?: components["schemas"]["PriceTerms"] | null;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description What a call of an action costs, in dollars: each call, or with `per` each unit that its result counts. */
+        PriceTerms: {
+            /**
+             * @description Dollars as text, with six decimals at most.
+             * @example 0.002
+             */
+            usd: string;
+            /**
+             * @description The field of the result whose units are counted.
+             * @example result.usage.units
+             */
+            per?: string | null;
+            /**
+             * @description With `per`: as many units are reserved before a call in a run, and counted for a call whose result does not say how many there were.
+             * @example 1000
+             */
+            at_most?: string | null;
+        };
+        PriceView: {
+            action: string;
+            price: components["schemas"]["PriceTerms"];
+            /**
+             * Format: int64
+             * @description Receipts name the price by it. It grows over all rules of the org.
+             */
+            version: number;
+            set_by: string;
+            /** Format: date-time */
+            set_at: string;
+        };
         /** @description An error as RFC 9457 describes it, with a stable code and what to do next. */
         Problem: {
             /** @description A reference to the code's page. */
@@ -6216,6 +6303,8 @@ export interface components {
             from_step?: string | null;
             /** @description Other inputs than those of the run. With `from_step` they must be the same: what came before the step came from them. */
             inputs?: unknown;
+            /** @description Makes the inputs anew of what the trigger of the run was given, by the mapping that is saved now. Not together with `inputs`. */
+            with_payload?: boolean;
         };
         /** @description Where a group goes on. */
         ResetGroupRequest: {
@@ -6404,6 +6493,11 @@ export interface components {
             /** @description Redacted, as the params of calls are; null once the space of the run keeps no texts of it, and in lists. */
             inputs: unknown;
             /**
+             * @description What its trigger was given: the body of a webhook, an event, or the times of a schedule, redacted. Null in lists, if nothing is kept of it, or
+             *     if no trigger started the run. At most 256 KB are kept, for 30 days.
+             */
+            trigger_payload?: unknown;
+            /**
              * @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. Of one that is longer than
              *     64 KB only `{"artifact_id": …}`. Null in lists.
              */
@@ -6424,8 +6518,10 @@ export interface components {
              * @description How long it has worked; waiting for a person does not count.
              */
             worked_ms: number;
-            /** @description What its paid calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists. */
+            /** @description What its calls did cost so far, in dollars, such as `0.4`; what nobody has settled counts as what it may have cost. Null in lists. */
             cost_usd?: string | null;
+            /** @description The actions of its calls that had no price: they count nothing in `cost_usd`. Empty in lists. */
+            unpriced?: string[];
             /**
              * Format: int32
              * @description How often it was taken up after its worker had gone.
@@ -6712,6 +6808,8 @@ export interface components {
             members?: string[] | null;
             /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
             observes?: boolean;
+            /** @description Whether calls of class HIGH that do more than read need the consent of the person behind them, or an approval. */
+            asks_consent?: boolean;
             /** @description What its automations are given for an input whose default is `$space_default`, by the name of the input. */
             defaults?: {
                 [key: string]: unknown;
@@ -13243,6 +13341,133 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WhatIfResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prices_list: {
+        parameters: {
+            query?: {
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PriceView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prices_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                action: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PriceTerms"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceChangeResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prices_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                action: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceChangeResponse"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */

@@ -206,7 +206,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'login_changed', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'action_failed', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'login_changed', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'trigger_disabled', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'action_failed', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class ConcernView(TypedDict):
@@ -275,6 +275,7 @@ class ConsentView(TypedDict):
 
 class CostView(TypedDict):
     cpu_ms: NotRequired[int | None]
+    usd: NotRequired[str | None]
     energy_mwh: NotRequired[float | None]
 
 
@@ -475,7 +476,7 @@ FileChange: TypeAlias = Literal['created', 'changed', 'removed']
 FiringOutcome: TypeAlias = Literal['started', 'skipped', 'dropped', 'deduplicated', 'refused']
 
 
-FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'budget_estimate', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open']
+FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'filtered', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'budget_estimate', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open', 'filter_too_costly']
 
 
 class FiringView(TypedDict):
@@ -1245,6 +1246,24 @@ class PolicySchemaResponse(TypedDict):
 PolicyVerdict: TypeAlias = Literal['ok', 'needs_approval', 'deny', 'quarantine', 'redacted', 'n/a']
 
 
+class PriceTerms(TypedDict):
+    """
+    What a call of an action costs, in dollars: each call, or with `per` each unit that its result counts.
+    """
+
+    usd: str
+    per: NotRequired[str | None]
+    at_most: NotRequired[str | None]
+
+
+class PriceView(TypedDict):
+    action: str
+    price: PriceTerms
+    version: int
+    set_by: str
+    set_at: str
+
+
 Profile: TypeAlias = Literal['in_process', 'default', 'high_isolation', 'resident']
 
 
@@ -1424,6 +1443,7 @@ class RerunRequest(TypedDict):
 
     from_step: NotRequired[str | None]
     inputs: NotRequired[Any]
+    with_payload: NotRequired[bool]
 
 
 class ResetGroupRequest(TypedDict):
@@ -1741,6 +1761,7 @@ class SpaceView(TypedDict):
     keeps: NotRequired[Keeps]
     members: NotRequired[list[str] | None]
     observes: NotRequired[bool]
+    asks_consent: NotRequired[bool]
     defaults: NotRequired[dict[str, Any]]
     created_at: str
 
@@ -2137,6 +2158,7 @@ ActionView = TypedDict(
         'tightened': NotRequired[list[str]],
         'dry_run_supported': bool,
         'timeout_ms': int,
+        'price': NotRequired[PriceTerms | None],
     },
 )
 
@@ -2196,6 +2218,7 @@ class ChangeSpaceRequest(TypedDict):
     redaction: NotRequired[RedactionRule | None]
     keeps: NotRequired[Keeps | None]
     observes: NotRequired[bool | None]
+    asks_consent: NotRequired[bool | None]
     defaults: NotRequired[dict[str, Any]]
 
 
@@ -2544,6 +2567,7 @@ InvocationView = TypedDict(
         'settled': NotRequired[SettledView | None],
         'scope': NotRequired[ScopeView | None],
         'verification': NotRequired[VerificationView | None],
+        'cost_usd': NotRequired[str | None],
         'attempts': int,
         'created_at': str,
         'resumed_at': NotRequired[str | None],
@@ -2823,6 +2847,15 @@ class PagePoliciesView(TypedDict):
     next: NotRequired[str | None]
 
 
+class PagePriceView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[PriceView]
+    next: NotRequired[str | None]
+
+
 class PageQuarantineView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -2979,6 +3012,16 @@ class PlannedStepView(TypedDict):
     error: NotRequired[RunErrorView | None]
 
 
+class PriceChangeResponse(TypedDict):
+    """
+    What a change of a price got as its version.
+    """
+
+    action: str
+    price: NotRequired[PriceTerms | None]
+    version: int
+
+
 class Problem(TypedDict):
     """
     An error as RFC 9457 describes it, with a stable code and what to do next.
@@ -3062,6 +3105,7 @@ class RunView(TypedDict):
     trigger_type: TriggerType
     firing_id: str
     inputs: Any
+    trigger_payload: NotRequired[Any]
     output: NotRequired[Any]
     error: NotRequired[RunErrorView | None]
     handler_failed: bool
@@ -3071,6 +3115,7 @@ class RunView(TypedDict):
     invocation_id: NotRequired[str | None]
     worked_ms: int
     cost_usd: NotRequired[str | None]
+    unpriced: NotRequired[list[str]]
     recoveries: int
     rerun_of: NotRequired[str | None]
     chain: list[str]
