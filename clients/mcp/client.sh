@@ -18,6 +18,7 @@ main() {
     add_source || { log_in && add_source; }
     for action in $("$COUNTERSIGN" action list -o name | grep '^suite\.'); do
         "$COUNTERSIGN" mode set "$action" allow
+        "$COUNTERSIGN" consent give "$action" >/dev/null
         invoke "$action" || { log_in && invoke "$action"; }
     done
 }

@@ -40,7 +40,7 @@ pub struct PoliciesSetResponse {
     pub version: i64,
     /// How many policies there are now.
     pub policies: u64,
-    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+    /// How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
     pub voided: Option<u64>,
 }
 

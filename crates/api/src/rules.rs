@@ -51,7 +51,7 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModesReplacedResponse {
     pub changed: u64,
-    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+    /// How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
     pub voided: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ pub struct ModeChangeResponse {
     /// Null if the row was removed; the inferred mode then applies again.
     pub mode: Option<Mode>,
     pub version: i64,
-    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+    /// How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
     pub voided: Option<u64>,
 }
 

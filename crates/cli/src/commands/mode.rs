@@ -256,7 +256,7 @@ async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Ter
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();
     let record = Record::new(&changed).with("changed", Cell::text(changed.clone()));
-    terminal.record(&answer.raw, &record.with_some("void now", super::policy::void_now(answer.read.voided)))
+    terminal.record(&answer.raw, &record.with_some("ended", super::policy::ended(answer.read.voided)))
 }
 
 fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -269,6 +269,6 @@ fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_js
         .with_some("automation", automation.map(Cell::text))
         .with("mode", change.mode.map_or(unset, Cell::mode))
         .with("version", Cell::text(change.version.to_string()))
-        .with_some("void now", super::policy::void_now(change.voided));
+        .with_some("ended", super::policy::ended(change.voided));
     terminal.record(raw, &record)
 }

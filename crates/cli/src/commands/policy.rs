@@ -232,12 +232,12 @@ fn tell(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, t
         .with("policies", Cell::text(policies.to_string()))
         .with("verdict", Cell::shown(word, word.trim_start_matches("✓ ")).toned(Tone::Ok))
         .with(label, Cell::shown(format!("version {version}"), version.to_string()))
-        .with_some("void now", void_now(*voided));
+        .with_some("ended", ended(*voided));
     terminal.record(&answer.raw, &record)
 }
 
-/// The number of pending calls that are void after a change of the rules, be it this change or an earlier one; `None` if there are none.
-pub(super) fn void_now(calls: Option<u64>) -> Option<Cell> {
+/// The number of pending calls that a change of the rules ended; `None` if there are none.
+pub(super) fn ended(calls: Option<u64>) -> Option<Cell> {
     let calls = calls.filter(|calls| *calls > 0)?;
     let shown = style::counted(calls, "pending call", "pending calls");
     Some(Cell::shown(shown, calls.to_string()).toned(Tone::Warn))

@@ -1,7 +1,7 @@
 //! Tests the inbox: who requested a call and why, which calls are void, and several approvals at once.
 
 use crate::countersign::{Server, User};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An agent whose session has this title.
 fn agent(owner: &User, title: &str) -> User {
@@ -68,24 +68,18 @@ fn the_inbox_is_filtered_by_session_action_and_tier() {
 }
 
 #[test]
-fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_marks_them() {
+fn a_change_of_the_rules_ends_the_pending_calls_that_it_makes_void_and_says_how_many() {
     let server = Server::start();
     let owner = server.owner();
     let agent = agent(&owner, "release bot");
     let id = write(&agent, "a.txt", "x");
-    let item = || owner.run(&["inbox", "--json"]).ok().json()["items"][0].clone();
-    assert_eq!(item()["void"], Value::Null);
     let set = owner.run(&["mode", "set", "files.write_text", "require_approval", "--json"]).ok().json();
     assert_eq!(set["voided"], 1, "{set}");
-    assert_eq!(item()["void"]["code"], "policy_mismatch");
-    assert_eq!(owner.run(&["mode", "set", "files.write_text", "deny", "--json"]).ok().json()["voided"], 1, "it still is");
-    let inbox = owner.on_screen(60, &["inbox"], "").ok().stdout;
-    assert!(inbox.contains("⊘ void") && inbox.contains("⊘ 1 call is void"), "{inbox}");
-    assert_eq!(owner.run(&["inbox"]).ok().stdout.trim().rsplit('\t').next(), Some("void"));
-    // An approval fails with the same code that the inbox shows.
+    assert_eq!(owner.run(&["inbox", "--json"]).ok().json()["items"], json!([]));
+    // Whoever answers it is told the same as its requester.
     assert_eq!(owner.run(&["approve", &id, "--json"]).exits(7).error()["code"], "policy_mismatch");
+    assert_eq!(owner.run(&["invocation", "show", &id, "--json"]).ok().json()["error"]["code"], "policy_mismatch");
 
-    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
     write(&agent, "b.txt", "x");
     let policies = server.data().join("policies.toml");
     std::fs::write(
@@ -94,23 +88,24 @@ fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_mark
     )
     .unwrap();
     let set = owner.run(&["policy", "set", policies.to_str().unwrap(), "--yes"]).ok().stdout;
-    assert!(set.contains("void now\t1\n"), "{set}");
-    // The same call is not said to be made void once more.
+    assert!(set.contains("ended\t1\n"), "{set}");
     let again = owner.run(&["mode", "set", "files.write_text", "deny"]).ok().stdout;
-    assert!(again.contains("void now\t1\n") && !again.contains("voids"), "{again}");
+    assert!(!again.contains("ended"), "{again}");
 }
 
 #[test]
 fn what_can_be_approved_comes_before_what_is_void() {
     let server = Server::start();
     let owner = server.owner();
-    let agent = agent(&owner, "release bot");
-    let void = write(&agent, "a.txt", "x");
-    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
-    let live = write(&agent, "b.txt", "x");
+    let (leaving, staying) = (agent(&owner, "release bot"), agent(&owner, "other bot"));
+    let void = write(&leaving, "a.txt", "x");
+    let session = owner.run(&["invocation", "show", &void, "--json"]).ok().json()["session_id"].as_str().unwrap().to_owned();
+    owner.run(&["session", "end", &session]).ok();
+    let live = write(&staying, "b.txt", "x");
     assert_eq!(ids(&owner.run(&["inbox", "--json"]).ok().json()), [&live, &void]);
     let inbox = owner.on_screen(80, &["inbox"], "").ok().stdout;
     assert!(inbox.contains(&format!("countersign show {live}")) && inbox.contains(&format!("countersign deny {void}")), "{inbox}");
+    assert!(inbox.contains("⊘ void") && inbox.contains("⊘ 1 call is void"), "{inbox}");
 }
 
 #[test]

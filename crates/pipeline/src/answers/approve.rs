@@ -6,7 +6,7 @@ use crate::request::Outcome;
 use crate::rules::grants::{check_bounds, check_sum_of};
 use crate::walk::admit::must_be_let_in;
 use crate::walk::drift::drift_from;
-use crate::walk::ending::{Ending, conflict_with};
+use crate::walk::ending::{Ending, conflict_of_ended, conflict_with};
 use crate::walk::hold::approvals_needed;
 use countersign_core::action::Class;
 use countersign_core::batch::BatchMode;
@@ -195,14 +195,7 @@ impl Pipeline {
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         must_be_let_in(principal, &space, unknown)?;
         if invocation.status != Status::Pending {
-            // A denial by drift, a policy or a void approval is another conflict than a person's denial.
-            let conflict = match invocation.denied_by {
-                Some(DeniedBy::Drift) => Conflict::DefinitionMismatch,
-                Some(DeniedBy::Binding) => Conflict::of_void(&invocation).unwrap_or(Conflict::Ended),
-                Some(DeniedBy::Policy) => Conflict::Ended,
-                Some(DeniedBy::Person) | None => conflict_with(invocation.status),
-            };
-            return Err(Error::Conflict { invocation: id.clone(), conflict });
+            return Err(Error::Conflict { invocation: id.clone(), conflict: conflict_of_ended(&invocation) });
         }
         let session = self.ledger().find_session(&invocation.org, &invocation.session).await?.ok_or_else(unknown)?;
         if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, invocation.owner.as_ref(), &session)) {

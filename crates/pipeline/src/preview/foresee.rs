@@ -6,7 +6,7 @@ use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::walk::ask::{Subject, failure_of, failure_without_effect};
 use crate::walk::decide::Moded;
-use crate::walk::ending::conflict_with;
+use crate::walk::ending::conflict_of_ended;
 use crate::walk::gate::{Gated, Gates, caught};
 use crate::walk::hold::{approvals_needed, redefined};
 use crate::walk::possible::is_certain;
@@ -92,7 +92,7 @@ impl Pipeline {
     /// The pending call after the gates as they are now, or why it does not pass them.
     pub(super) async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
         if held.status != Status::Pending {
-            return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
+            return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_of_ended(held) });
         }
         let params = match self.walk.open_params(held).await {
             Ok(params) => params,
@@ -125,7 +125,7 @@ impl Pipeline {
     async fn ended_meanwhile(&self, held: &Invocation) -> Result<Option<Error>, Error> {
         let now = self.ledger().find_invocation(&held.org, &held.id).await?;
         let ended = now.filter(|now| now.status != Status::Pending);
-        Ok(ended.map(|now| Error::Conflict { invocation: now.id, conflict: conflict_with(now.status) }))
+        Ok(ended.map(|now| Error::Conflict { conflict: conflict_of_ended(&now), invocation: now.id }))
     }
 
     pub(crate) async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {

@@ -633,6 +633,16 @@ pub(crate) fn is_away<T>(answer: &Result<T, Error>) -> bool {
 }
 
 /// The conflict for an answer to a row that already has this status.
+/// What answering a call meets that is not pending any more. A denial by drift, a policy or a void approval is another one than a person's.
+pub(crate) fn conflict_of_ended(ended: &Invocation) -> Conflict {
+    match ended.denied_by {
+        Some(DeniedBy::Drift) => Conflict::DefinitionMismatch,
+        Some(DeniedBy::Binding) => Conflict::of_void(ended).unwrap_or(Conflict::Ended),
+        Some(DeniedBy::Policy) => Conflict::Ended,
+        Some(DeniedBy::Person) | None => conflict_with(ended.status),
+    }
+}
+
 pub(crate) const fn conflict_with(status: Status) -> Conflict {
     match status {
         Status::Denied => Conflict::Rejected,

@@ -75,6 +75,7 @@ pages![
     "decisions/0016-leases-of-runs",
     "decisions/0017-rights-of-automations",
     "decisions/0018-jsonpath-of-bounded-work",
+    "decisions/0019-consent-to-class-high",
     "glossary",
     "guides/agents",
     "guides/automations",

@@ -34,11 +34,20 @@ const CHECK: &str = "looks_right";
 
 /// `fake.write` is allowed, may be repeated, and has a check.
 async fn looked_at(kind: Kind, reversibility: Reversibility) -> TestServer {
+    looked_at_as(kind, reversibility, Repeatability::Repeatable).await
+}
+
+/// The same, where a call of it that broke off is in doubt at once: it must not be repeated.
+async fn looked_at_once(kind: Kind, reversibility: Reversibility) -> TestServer {
+    looked_at_as(kind, reversibility, Repeatability::NotRepeatable).await
+}
+
+async fn looked_at_as(kind: Kind, reversibility: Reversibility, repeatability: Repeatability) -> TestServer {
     let server = TestServer::start(kind).await;
     server.pipeline.recover().await.unwrap();
     server.source.redefine("write", |action| {
         action.reversibility = reversibility;
-        action.repeatability = Repeatability::Repeatable;
+        action.repeatability = repeatability;
         action.checks = vec![CHECK.to_owned()];
     });
     server.owner.set_mode("fake.write", "allow").await;
@@ -204,7 +213,7 @@ async fn what_could_not_be_announced_is_taken_back_when_it_can(kind: Kind) {
 }
 
 async fn what_is_in_doubt_and_fails_its_checks_is_taken_back(kind: Kind) {
-    let server = looked_at(kind, Reversibility::Reversible).await;
+    let server = looked_at_once(kind, Reversibility::Reversible).await;
     let id = doubted(&server, &server.agent().await).await;
     server.source.will_reconcile(happened());
     server.source.will_check(Ok(wrong()));
@@ -270,7 +279,7 @@ async fn a_request_that_is_made_once_more_is_announced_before(kind: Kind) {
 }
 
 async fn a_request_is_made_once_more_only_as_often_as_any(kind: Kind) {
-    let server = looked_at(kind, Reversibility::NotReversible).await;
+    let server = looked_at_once(kind, Reversibility::NotReversible).await;
     let agent = server.agent().await;
     server.source.will_reconcile(Reconciled::ByAskingAgain);
     server.source.will_reconcile(Reconciled::Unknown);
@@ -302,7 +311,7 @@ async fn a_request_is_made_once_more_only_as_often_as_any(kind: Kind) {
 
 async fn nobody_settles_what_is_being_reconciled(kind: Kind) {
     for said in ["succeeded", "failed", "retry"] {
-        let server = looked_at(kind, Reversibility::NotReversible).await;
+        let server = looked_at_once(kind, Reversibility::NotReversible).await;
         let id = doubted(&server, &server.agent().await).await;
         let calls = server.source.calls().len();
         let mut held = server.source.will_hold_reconcile(Reconciled::DidNot);
@@ -323,7 +332,7 @@ async fn nobody_settles_what_is_being_reconciled(kind: Kind) {
 }
 
 async fn of_two_people_one_settles(kind: Kind) {
-    let server = looked_at(kind, Reversibility::NotReversible).await;
+    let server = looked_at_once(kind, Reversibility::NotReversible).await;
     let id = doubted(&server, &server.agent().await).await;
     let (one, other) = tokio::join!(settle(&server, &id, "succeeded"), settle(&server, &id, "failed"));
     let settled = [&one, &other].into_iter().filter(|answer| answer.status == 200).count();
@@ -357,7 +366,7 @@ async fn an_interrupted_read_has_failed(kind: Kind) {
 }
 
 async fn every_doubt_is_asked_about(kind: Kind) {
-    let server = looked_at(kind, Reversibility::NotReversible).await;
+    let server = looked_at_once(kind, Reversibility::NotReversible).await;
     let agent = server.agent().await;
     const DOUBTS: usize = 103;
     for doubts in 0..DOUBTS {

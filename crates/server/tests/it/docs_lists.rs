@@ -117,7 +117,7 @@ async fn the_builtin_actions_stand_where_the_docs_list_them() {
 
     let page = "docs/concepts/idempotency.md";
     let text = read(page);
-    let automatic = rows(between(page, &text, "## Automatic keys", "## Limits"));
+    let automatic = rows(between(page, &text, "## Automatic keys", "## When a call that failed"));
     let listed = automatic.iter().map(|row| format!("{} {}", words(row[0]).next().unwrap(), Vec::from_iter(words(row[1])).join(" ")));
     let there = actions.values().filter(|action| !action.idempotency_key_fields.is_empty());
     let there = there.map(|action| format!("{} {}", action.id, action.idempotency_key_fields.join(" ")));
@@ -166,7 +166,8 @@ fn the_events_are_those_that_the_docs_list() {
     let listed = older.iter().flat_map(|row| words(row[0]).map(|ours| format!("{ours} {} {}", row[1], row[2])).collect::<Vec<_>>());
     let there = Status::ALL.into_iter().filter_map(|status| Some((status.event_name(), announced(status)?)));
     let there = there.map(|(ours, older)| format!("{ours} `{}` `{}`", older.name, older.status));
-    same(page, "older names of events", &names(listed), &names(there));
+    let executed = "action.executed `ACTION_EXECUTED` `ok`, `error`, `skipped`, `quarantined`".to_owned();
+    same(page, "older names of events", &names(listed), &names(there.chain([executed])));
 }
 
 /// Every metric of the product with its labels, as `name{label,label}`.

@@ -100,16 +100,16 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
 async fn explaining_leaves_no_trace(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    let waiting = agent.pending("fake.write", json!({})).await;
-    let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
-    server.owner.review("fake.write").await;
-    server.source.redefine("write", |action| action.description = "Another.".into());
     // A call keeps what the policies say about its action, for receipts, and counts a policy that fails. An explanation does neither.
     let asks =
         r#"@id("abac.ask") forbid (principal, action == Countersign::Action::"fake.send", resource) unless { context has approval };"#;
     let errs = r#"@id("space.errs") forbid (principal, action == Countersign::Action::"fake.destroy", resource)
         when { context.tier * 9223372036854775807 < 0 };"#;
     server.owner.set_policies(json!({ "abac": asks, "space": errs })).await.ok();
+    let waiting = agent.pending("fake.write", json!({})).await;
+    let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
+    server.owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Another.".into());
     let mut before = Vec::new();
     server.store.backup(&mut before).await.unwrap();
     for (action, params) in [

@@ -295,7 +295,7 @@ async fn a_clock_that_jumps_either_way_leaves_an_honest_log(kind: Kind) {
     server.clock.set(start.plus_seconds(60));
     write().await.ok();
     server.owner.set_mode("fake.send", "deny").await;
-    server.owner.deny(&pending, "no").await.ok();
+    server.owner.deny(&pending, "no").await.problem(409, "policy_mismatch");
     server.verify().await;
     // Then it is two hours behind.
     server.clock.set(start.plus_seconds(120));

@@ -182,9 +182,9 @@ export function Asked({ query }: { query: { error: unknown; refetch: () => unkno
   return query.error ? <Failed error={query.error as ApiError} retry={() => void query.refetch()} /> : null
 }
 
-/** How many approvals a change voided, where the server counted. */
+/** How many pending calls a change ended, where the server says so. */
 export const voidedText = (voided: number | null | undefined): string =>
-  voided ? ` ${counted(voided, 'pending call')} can no longer be approved: ${voided === 1 ? 'its' : 'their'} rules changed.` : ''
+  voided ? ` ${counted(voided, 'pending call')} ended: ${voided === 1 ? 'its' : 'their'} rules changed.` : ''
 
 export function More({ query }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown } }) {
   return query.hasNextPage ? (

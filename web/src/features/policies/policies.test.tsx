@@ -120,7 +120,7 @@ test('a mode shows what it comes to, and is tried on recorded calls before it is
   await waitFor(() => expect(dialog.textContent).toContain('org: files.write_text → allow, locked'))
   await waitFor(() => expect(dialog.textContent).toContain('Of 12 calls in the last 7d, 1 loosened.'))
   await user.click(within(dialog).getByRole('button', { name: 'Set' }))
-  await screen.findByText(/2 pending calls can no longer be approved/)
+  await screen.findByText(/2 pending calls ended/)
   expect(sent('PUT')[0]?.body).toEqual({ mode: 'allow', locked: true })
 })
 

@@ -148,7 +148,10 @@ function Detail({ space: found }: { space: Schemas['SpaceView'] }) {
         </div>
       </Section>
 
-      <Section title="Consent to class HIGH" aside={<Copy text={`countersign space consent ${name} ${space.asks_consent ? 'waived' : 'asked'}`} />}>
+      <Section
+        title="Consent to class HIGH"
+        aside={<Copy text={`countersign space consent ${name} ${space.asks_consent ? 'waived' : 'asked'}`} />}
+      >
         <p>
           {space.asks_consent
             ? 'Calls of class HIGH that do more than read need the consent of the person behind them, or an approval.'

@@ -195,6 +195,7 @@ async fn furnish(owner: &Client, upstream: &Upstream) -> Result<NewSessionRespon
     }
     for action in ["github.merge_pull_request", "chat.post_message"] {
         owner.put::<Value>(&["modes", action], &json!({ "mode": "allow" })).await?;
+        owner.post::<Value>(&["consents"], &json!({ "purpose": format!("action:{action}") })).await?;
     }
     // Unattended, so that nothing expires while its person reads.
     let session = json!({ "title": "support agent", "unattended": true });
