@@ -5169,7 +5169,7 @@ export interface components {
             version: number;
             /**
              * Format: int64
-             * @description How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+             * @description How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
              */
             voided?: number | null;
         };
@@ -5223,7 +5223,7 @@ export interface components {
             changed: number;
             /**
              * Format: int64
-             * @description How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+             * @description How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
              */
             voided?: number | null;
         };
@@ -5995,7 +5995,7 @@ export interface components {
             policies: number;
             /**
              * Format: int64
-             * @description How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
+             * @description How many pending calls this ended, because no approval fits them any more. Null if not all could be looked at.
              */
             voided?: number | null;
         };

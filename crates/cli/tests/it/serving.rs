@@ -259,6 +259,7 @@ fn a_wrong_setting_is_told_in_one_line_with_its_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_waits_for_a_database_that_is_away() {
+    server::init_process();
     let (proxy, database) = testkit::proxy::Proxy::before(&testkit::postgres::fresh_database().await).await;
     proxy.cut();
     let folder = tempfile::tempdir().unwrap();

@@ -269,6 +269,7 @@ async fn a_podcast_is_written_and_sent_to_the_speech_service(kind: Kind) {
     let speech = Upstream::start().await;
     let server = TestServer::start_whole(kind, &[&speech.url]).await;
     allow(&server, &["documents.add", "files.write_text", "http.request", "notify.send"]).await;
+    server.owner.consent("http.request").await;
     let mut definition = example("weekly-podcast");
     assert_eq!(definition["plan"][3]["config"]["url"].take(), json!("https://speech.example.com/v1/episodes"));
     definition["plan"][3]["config"]["url"] = json!(speech.mcp());
