@@ -100,7 +100,7 @@ fn what_can_be_approved_comes_before_what_is_void() {
     let (leaving, staying) = (agent(&owner, "release bot"), agent(&owner, "other bot"));
     let void = write(&leaving, "a.txt", "x");
     let session = owner.run(&["invocation", "show", &void, "--json"]).ok().json()["session_id"].as_str().unwrap().to_owned();
-    owner.run(&["session", "end", &session]).ok();
+    owner.run(&["session", "end", &session, "--yes"]).ok();
     let live = write(&staying, "b.txt", "x");
     assert_eq!(ids(&owner.run(&["inbox", "--json"]).ok().json()), [&live, &void]);
     let inbox = owner.on_screen(80, &["inbox"], "").ok().stdout;
