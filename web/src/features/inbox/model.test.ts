@@ -96,6 +96,7 @@ test('whatever ended says why', () => {
     [call('a'), undefined],
     [call('a', { expires_at: '2026-11-17T11:00:00Z' }), 'Its time to be answered is over; nothing was done.'],
     [call('a', { void: { code: 'x', message: 'the policy changed' } }), 'Void: the policy changed'],
+    [call('a', { status: 'denied', denied_by: 'binding', error: { code: 'x', message: 'the mode changed' } }), 'Void: the mode changed'],
     [call('a', { status: 'denied', denied_by: 'person', answer }), 'Denied by Ada 3 min ago: “no\\u{202e}”.'],
     [
       call('a', { status: 'succeeded', answer: { by: 'user:bob', at: '2026-11-17T12:00:00Z' } }),

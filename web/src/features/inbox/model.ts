@@ -123,9 +123,15 @@ const cut = (text: string, most: number): string => (text.length > most ? `${tex
 
 export { cascade } from '@/lib/decision'
 
+/** Why no approval fits it any more, be it pending still or ended by what changed. */
+function voidOf(item: Invocation): { message: string } | null | undefined {
+  return item.void ?? (item.denied_by === 'binding' || item.denied_by === 'drift' ? item.error : undefined)
+}
+
 /** Why it went grey, in one sentence; undefined while it can be answered. */
 export function closedBecause(item: Invocation, now: number, nameOf = (principal: string) => principal): string | undefined {
-  if (item.void) return `Void: ${line(item.void.message)}`
+  const changed = voidOf(item)
+  if (changed) return `Void: ${line(changed.message)}`
   if (item.status === 'pending') {
     return item.expires_at != null && Date.parse(item.expires_at) <= now ? 'Its time to be answered is over; nothing was done.' : undefined
   }
@@ -175,7 +181,7 @@ export function mayHaveChanged({ type, data }: Pick<OrgEvent, 'type' | 'data'>):
 
 /** The same call, asked anew, that waits now: what is void cannot be approved any more, but this can. */
 export function successorOf(item: Invocation, known: Iterable<Invocation>, now: number): Invocation | undefined {
-  if (!item.void) return undefined
+  if (!voidOf(item)) return undefined
   return [...known].find(
     other =>
       other.id > item.id &&
