@@ -79,6 +79,8 @@ export async function upstream() {
         ['forge.wipe', 'require_approval'],
       ] as const)
         await body(owner.PUT('/api/v1/modes/{action}', { params: { path: { action } }, body: { mode } }))
+      // What is allowed runs unasked only with the consent of whoever the agent acts for.
+      await body(owner.POST('/api/v1/consents', { body: { purpose: 'action:forge.merge' } }))
     },
     /** `merge` takes a further param from now on. */
     drift: async (server: Server) => {
