@@ -118,7 +118,7 @@ pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame>
         Some(status) if is_executed => Some(compat::executed(status)),
         status => status.filter(|status| status.event_name() == name).and_then(compat::announced),
     };
-    let first = StreamEvent { name: name.to_owned(), data, ..envelope(org, event) };
+    let first = StreamEvent { name: name.to_owned(), ..envelope_of(org, event, data) };
     let second = announced.map(|announced| {
         let mut data = first.data.clone();
         if let Some(members) = data.as_object_mut() {
@@ -136,6 +136,10 @@ pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame>
 
 /// The event with everything that is told of it. What its source says of it counts before what we know of its coming.
 pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
+    envelope_of(org, event, data_of(event))
+}
+
+fn envelope_of(org: &OrgId, event: &Event, data: Value) -> StreamEvent {
     let origin = event.origin.as_ref();
     let is_caused = !event.cause.is_nobody();
     let chain: Vec<_> = event.cause.chain.iter().map(|automation| automation.as_str()).collect();
@@ -153,7 +157,7 @@ pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
         depth: is_caused.then_some(event.cause.depth),
         rootrunid: event.cause.root_run_id.as_ref().map(ToString::to_string),
         more: origin.map(|origin| origin.more.clone()).unwrap_or_default(),
-        data: data_of(event),
+        data,
     }
 }
 
@@ -165,7 +169,8 @@ pub fn source_of(org: &OrgId) -> String {
 /// The session of the call or batch that an event is about.
 pub fn session_of(event: &Event) -> Option<SessionId> {
     let is_of_calls = event.name == ACTION_EXECUTED || event.name.starts_with("invocation.") || event.name.starts_with("batch.");
-    is_of_calls.then(|| SessionId::parse(data_of(event)["session_id"].as_str()?).ok()).flatten()
+    // What somebody else has published is about no call of ours.
+    (is_of_calls && event.origin.is_none()).then(|| SessionId::parse(data_of(event)["session_id"].as_str()?).ok()).flatten()
 }
 
 fn data_of(event: &Event) -> Value {

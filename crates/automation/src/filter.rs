@@ -114,11 +114,10 @@ impl Filter {
         Self { members: Vec::new() }
     }
 
-    /// The members that the event does not satisfy, each by its name and judged for itself. There may be none though the event does not
-    /// match: members below one array speak of the same element.
-    pub fn unmet(&self, event: &Value) -> Vec<String> {
-        let is_unmet = |member: &&Member| !naive::matches(&Self { members: vec![(*member).clone()] }, event);
-        self.members.iter().filter(is_unmet).map(Member::name).collect()
+    /// Each of its members by its name, as a filter for itself. An event may satisfy all of them and not the whole: members below one array
+    /// speak of the same element.
+    pub fn members(&self) -> impl Iterator<Item = (String, Self)> {
+        self.members.iter().map(|member| (member.name(), Self { members: vec![member.clone()] }))
     }
 
     /// What is wrong with the paths of its tests, with pointers from the filter.

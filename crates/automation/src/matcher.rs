@@ -46,6 +46,9 @@ pub struct Matched<K> {
     pub exceeding: Vec<K>,
 }
 
+/// How often an event is judged at most: without the filters that took most of its work the last time, so that the others are judged.
+const PASSES_MAX: usize = 4;
+
 /// Filters by key.
 pub struct Matcher<K> {
     shards: Shards<K>,
@@ -53,6 +56,12 @@ pub struct Matcher<K> {
     searches: bool,
     /// What readers remember of one event, kept for the next one.
     memories: Mutex<Vec<Memory>>,
+}
+
+impl<K> std::fmt::Debug for Matcher<K> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Matcher").field("searches", &self.searches).finish_non_exhaustive()
+    }
 }
 
 impl<K: Clone> Matcher<K> {
@@ -77,15 +86,26 @@ impl<K: Clone> Matcher<K> {
 
     /// The keys of all filters that the event satisfies, in no order, and of those that could not be judged: the work for one event is bounded.
     pub fn matching(&self, event: &Event<'_>) -> Matched<K> {
-        let mut matched = Matched { keys: Vec::new(), exceeding: Vec::new() };
         let mut memory = self.memories().pop().unwrap_or_default();
         let work = Work::default();
+        let mut matched = self.judged(event, &mut memory, &work);
+        for _ in 1..PASSES_MAX {
+            if !work.blame_the_dearest() {
+                break;
+            }
+            matched = self.judged(event, &mut memory, &work);
+        }
+        self.memories().push(memory);
+        matched
+    }
+
+    fn judged(&self, event: &Event<'_>, memory: &mut Memory, work: &Work) -> Matched<K> {
+        let mut matched = Matched { keys: Vec::new(), exceeding: Vec::new() };
         let mut visit = |key: &K, judged| match judged {
             Judged::Holds => matched.keys.push(key.clone()),
             Judged::Exceeds => matched.exceeding.push(key.clone()),
         };
-        self.shards.each_for(event, |segment| segment.matching(event.value, &mut memory, &work, &mut visit));
-        self.memories().push(memory);
+        self.shards.each_for(event, |segment| segment.matching(event.value, memory, work, &mut visit));
         matched
     }
 

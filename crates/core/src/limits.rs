@@ -641,6 +641,8 @@ pub const DRIFT_ENDS_PER_WRITE: usize = 100;
 pub const EVENT_WAIT_SECONDS: u64 = 5;
 /// Events among which a page of the list of events is looked for; where fewer of them fit than its limit, the page is shorter.
 pub const EVENTS_LOOKED_AT: u32 = 2_048;
+/// Bytes of the bodies of events after which a page ends, so that a page of large events is no larger than one of many small ones.
+pub const EVENTS_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of one event that is published, as JSON; a larger one is refused with `invalid_request`.
 pub const EVENT_BYTES_MAX: usize = 256 * 1024;
 /// Events of one request; more are refused with `invalid_request`.

@@ -7,7 +7,6 @@ use crate::gather::gather_of;
 use crate::program::Program;
 use automation::Mistake;
 use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger as TriggerDefinition};
-use automation::filter::naive;
 use automation::inputs::{self, Defaults};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
@@ -15,8 +14,8 @@ use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::runs::{self, Asker, Dropped, Fired, Gather, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord, TriggerPayload};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use durable::heavy;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// A request to fire a webhook.
 #[derive(Clone, Debug)]
@@ -99,8 +98,15 @@ impl Engine {
             return self.refuse(refusal, why).await;
         }
         let fired = match self.prepare(&occurrence).await? {
-            Ok(new) if accepts(&program, &hook.trigger.id, &occurrence.payload, &new).await => self.hand_over(new).await?,
-            Ok(_) => self.hand_over(self.refusal(&occurrence, FiringReason::Filtered, None)).await?,
+            Ok(new) => match accepts(&program, &hook.trigger.id, &occurrence.payload, &new).await {
+                Some(true) => self.hand_over(new).await?,
+                Some(false) => self.hand_over(self.refusal(&occurrence, FiringReason::Filtered, None)).await?,
+                None => {
+                    let why = "its filter would take too much work for what was sent".to_owned();
+                    let refusal = self.refusal(&occurrence, FiringReason::FilterTooCostly, Some(why));
+                    return self.refuse(refusal, Error::Disabled { trigger: hook.trigger.id.clone() }).await;
+                }
+            },
             Err(mistakes) => {
                 let refusal = self.refusal(&occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes)));
                 return self.refuse(refusal, Error::InputsInvalid { mistakes }).await;
@@ -495,11 +501,12 @@ fn stopped(saved: &Automation, trigger: &Trigger) -> Option<FiringReason> {
     }
 }
 
-/// Whether the filter of the webhook accepts what was sent. To search a large body may take long, so no thread that serves does it.
-async fn accepts(program: &Arc<Program>, webhook: &str, body: &Value, new: &NewFiring) -> bool {
-    let (Some(filter), Some(start)) = (program.filter(webhook).cloned(), &new.start) else { return true };
+/// Whether the filter of the webhook accepts what was sent; `None` if that would take too much work. To search a large body takes long, so no
+/// thread that serves does it.
+async fn accepts(program: &Program, webhook: &str, body: &Value, new: &NewFiring) -> Option<bool> {
+    let (Some(filter), Some(start)) = (program.filter(webhook).cloned(), &new.start) else { return Some(true) };
     let seen = json!({ "event": body, "inputs": start.inputs });
-    tokio::task::spawn_blocking(move || naive::matches(&filter, &seen)).await.unwrap_or(false)
+    heavy::compute(move || filter.accepts(&seen)).await
 }
 
 /// Whether somebody outside may have written what a run is given: who sends a webhook, who published an event, or whom an earlier run has read.

@@ -7,6 +7,7 @@ use crate::queues::Queues;
 use automation::template::Renderer;
 use countersign_core::ports::{Artifacts, Automations, Claims, EventBus, EventFeed, Principals, Rules, Runs};
 use countersign_core::{Clock, Digest, OrgId, Random, Timestamp, random_bytes};
+use durable::heavy;
 use parking_lot::Mutex;
 use pipeline::Pipeline;
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use tokio::sync::Notify;
 
 /// Definitions that are kept ready. They never change, so the oldest may go at any time.
 const PROGRAMS_MAX: usize = 10_000;
+/// Those of them whose webhooks have regexes: what is compiled of one definition may be some megabytes.
+const SEARCHING_PROGRAMS_MAX: usize = 200;
 
 /// Everything that the engine asks of the store.
 pub trait Ledger: Artifacts + Automations + Runs + EventFeed + EventBus + Claims + Principals + Rules {}
@@ -88,9 +91,11 @@ impl Engine {
         let unreadable = |message: String| Error::Unreadable { digest, message };
         let value = self.ledger().find_automation_definition(org, digest).await?;
         let value = value.ok_or_else(|| unreadable("it is not in the store".to_owned()))?;
-        let program = Arc::new(Program::of(&value).map_err(unreadable)?);
+        // It may have many regexes to compile.
+        let program = Arc::new(heavy::compute(move || Program::of(&value)).await.map_err(unreadable)?);
         let mut programs = self.0.programs.lock();
-        if programs.len() >= PROGRAMS_MAX {
+        let searching = || programs.values().filter(|program| program.searches()).count();
+        if programs.len() >= PROGRAMS_MAX || (program.searches() && searching() >= SEARCHING_PROGRAMS_MAX) {
             programs.clear();
         }
         programs.insert(digest, Arc::clone(&program));

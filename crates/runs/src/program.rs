@@ -3,11 +3,13 @@
 use crate::params::Params;
 use automation::definition::{Definition, Kind, Step};
 use automation::filter::Filter;
+use automation::matcher::{Event, Matcher};
 use automation::schedule::Schedule;
 use automation::template::{self, Names, Template};
 use countersign_core::run::Phase;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Never changes: it is found by the digest of its definition.
 #[derive(Debug)]
@@ -15,9 +17,25 @@ pub struct Program {
     pub definition: Definition,
     schedules: BTreeMap<String, Schedule>,
     /// Those of webhooks. Those of events are in an index.
-    filters: BTreeMap<String, Filter>,
+    filters: BTreeMap<String, OwnFilter>,
     plan: Vec<StepProgram>,
     on_failure: Vec<StepProgram>,
+}
+
+/// The filter of one webhook. It is judged as those of events are, so the same bound of work holds for it.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnFilter(Arc<Matcher<()>>);
+
+impl OwnFilter {
+    fn of(filter: &Filter) -> Self {
+        Self(Arc::new(Matcher::of([((), None, "*", filter)])))
+    }
+
+    /// Whether it accepts the value; `None` if that would take too much work.
+    pub(crate) fn accepts(&self, value: &Value) -> Option<bool> {
+        let matched = self.0.matching(&Event { space: None, event_type: "webhook", value });
+        matched.exceeding.is_empty().then_some(!matched.keys.is_empty())
+    }
 }
 
 /// One step with its templates.
@@ -48,7 +66,7 @@ impl Program {
                 }
                 Kind::Webhook(webhook) => {
                     let read = webhook.filters.as_ref().map(Filter::parse).transpose().map_err(|mistakes| told(&mistakes))?;
-                    filters.extend(read.map(|filter| (trigger.trigger_id.clone(), filter)));
+                    filters.extend(read.map(|filter| (trigger.trigger_id.clone(), OwnFilter::of(&filter))));
                 }
                 Kind::Event(_) => {}
             }
@@ -65,8 +83,13 @@ impl Program {
         self.schedules.get(trigger)
     }
 
+    /// Whether it has something compiled to search texts with.
+    pub(crate) fn searches(&self) -> bool {
+        self.filters.values().any(|filter| filter.0.searches())
+    }
+
     /// The filter of this webhook, if it has one.
-    pub(crate) fn filter(&self, webhook: &str) -> Option<&Filter> {
+    pub(crate) fn filter(&self, webhook: &str) -> Option<&OwnFilter> {
         self.filters.get(webhook)
     }
 

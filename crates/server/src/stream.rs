@@ -12,17 +12,18 @@ mod tests;
 pub(crate) use subscription::{Next, Subscription};
 
 use api::stream::{Cursor, Frame, frames, session_of};
-use countersign_core::limits::{STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAMS_MAX, STREAMS_PER_ORG_MAX};
+use countersign_core::limits::{LIGHT_BYTES_MAX, STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAMS_MAX, STREAMS_PER_ORG_MAX};
 use countersign_core::ports::EventFeed;
 use countersign_core::ports::events::Event;
 use countersign_core::{OrgId, SessionId, Status};
+use durable::heavy;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use strangers::{Stranger, Strangers};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{OnceCell, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -79,20 +80,36 @@ struct OrgStreams {
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) event: Event,
+    org: OrgId,
     /// The session of the call or batch that it is about.
     pub(crate) session: Option<SessionId>,
-    pub(crate) frames: Vec<Frame>,
+    /// The status that is told in place of the true one.
+    instead: Option<Status>,
+    /// Written once there is somebody to tell.
+    frames: OnceCell<Vec<Frame>>,
 }
 
 impl Told {
     pub(crate) fn new(org: &OrgId, event: Event) -> Arc<Self> {
-        Arc::new(Self { session: session_of(&event), frames: frames(org, &event, None), event })
+        Arc::new(Self { org: org.clone(), session: session_of(&event), instead: None, frames: OnceCell::new(), event })
     }
 
     /// The same event for a reader who is told another status.
-    pub(crate) fn with_status(&self, org: &OrgId, status: Status) -> Arc<Self> {
-        let frames = frames(org, &self.event, Some(status));
-        Arc::new(Self { session: self.session.clone(), frames, event: self.event.clone() })
+    pub(crate) fn with_status(&self, status: Status) -> Arc<Self> {
+        let (org, session) = (self.org.clone(), self.session.clone());
+        Arc::new(Self { org, session, instead: Some(status), frames: OnceCell::new(), event: self.event.clone() })
+    }
+
+    /// Its parts, as they are sent. A large event is written where nobody else waits.
+    pub(crate) async fn frames(&self) -> &[Frame] {
+        let write = || async {
+            if self.event.body.len() <= LIGHT_BYTES_MAX {
+                return frames(&self.org, &self.event, self.instead);
+            }
+            let (org, event, instead) = (self.org.clone(), self.event.clone(), self.instead);
+            heavy::compute(move || frames(&org, &event, instead)).await
+        };
+        self.frames.get_or_init(write).await
     }
 }
 

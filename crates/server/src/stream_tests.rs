@@ -78,8 +78,11 @@ async fn told(stream: &mut Subscription, count: usize) -> Vec<i64> {
     while told.len() < count {
         match stream.next().await.unwrap() {
             // Of the event at the cursor, the rest may be new, or nothing.
-            Next::Event(event) if stream.new_parts(&event).next().is_none() => {}
-            Next::Event(event) => told.push(event.event.seq),
+            Next::Event(event) => {
+                if stream.new_parts(&event).await.next().is_some() {
+                    told.push(event.event.seq);
+                }
+            }
             other @ (Next::Silence | Next::TooSlow | Next::Closing) => panic!("{other:?} after {told:?}"),
         }
     }
@@ -110,7 +113,7 @@ async fn of_the_event_at_the_cursor_only_the_rest_is_new() {
         let mut parts = Vec::new();
         while parts.len() < expected.len() {
             if let Next::Event(told) = stream.next().await.unwrap() {
-                parts.extend(stream.new_parts(&told).map(|frame| frame.cursor.to_string()));
+                parts.extend(stream.new_parts(&told).await.map(|frame| frame.cursor.to_string()));
             }
         }
         assert_eq!(parts, expected, "{after}");

@@ -24,7 +24,7 @@ pub struct Outbound {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub status: u16,
-    /// How long it asked us to stay away (`Retry-After` of 429 and 503); `u64::MAX` for a date.
+    /// How long it asked us to stay away (`Retry-After` of 429 and 503); `u64::MAX` if that cannot be read.
     pub retry_after_ms: Option<u64>,
     pub body: Vec<u8>,
 }

@@ -8,7 +8,8 @@ use crate::filter::ScalarRef;
 use crate::filter::naive::together;
 use countersign_core::limits;
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 /// What is remembered, by number. An entry counts only in the generation it was written in, so nothing has to be cleared.
 #[derive(Default)]
@@ -37,12 +38,26 @@ pub(super) struct Judge<'s, 'e, 'w, V> {
     visit: V,
 }
 
+/// What one look at an element of an array costs for one path, beside the tests of what is there.
+const ELEMENT_WORK: u64 = 64;
+/// What is less than this share of all work is nobody's fault.
+const BLAME_MIN: u64 = limits::EVENT_WORK_MAX / 1_000;
+
 /// What may still be done for one event, counted in looks at a byte.
 pub(super) struct Work {
     left: Cell<u64>,
     /// Whether the filter that is being judged asks for more than there is.
     is_exceeded: Cell<bool>,
+    /// Whether all of it together was more than there is.
+    is_used_up: Cell<bool>,
+    /// What the dear filters took.
+    taken: RefCell<Vec<(u64, Id)>>,
+    /// Filters that are not judged: with them, all of it was too much.
+    blamed: RefCell<HashSet<Id>>,
 }
+
+/// A filter among those of all segments: the place of its segment, and its number there.
+type Id = (usize, u32);
 
 /// What became of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +69,63 @@ pub(super) enum Judged {
 
 impl Default for Work {
     fn default() -> Self {
-        Self { left: Cell::new(limits::EVENT_WORK_MAX), is_exceeded: Cell::new(false) }
+        Self {
+            left: Cell::new(limits::EVENT_WORK_MAX),
+            is_exceeded: Cell::new(false),
+            is_used_up: Cell::new(false),
+            taken: RefCell::default(),
+            blamed: RefCell::default(),
+        }
     }
 }
 
 impl Work {
     /// Takes so much of what is left; false if one test may not take so much, or if it is not left.
     fn take(&self, work: u64) -> bool {
-        let left = self.left.get().checked_sub(work).filter(|_| work <= limits::FILTER_WORK_MAX);
-        match left {
-            Some(left) => self.left.set(left),
-            None => self.is_exceeded.set(true),
+        if work > limits::FILTER_WORK_MAX {
+            self.is_exceeded.set(true);
+            return false;
+        }
+        let left = self.left.get().checked_sub(work);
+        self.left.set(left.unwrap_or(0));
+        if left.is_none() {
+            self.is_exceeded.set(true);
+            self.is_used_up.set(true);
         }
         left.is_some()
+    }
+
+    /// Notes what the filter took since so much was left.
+    fn note(&self, filter: Id, left: u64) {
+        let taken = left - self.left.get();
+        if taken >= BLAME_MIN {
+            self.taken.borrow_mut().push((taken, filter));
+        }
+    }
+
+    fn is_blamed(&self, filter: Id) -> bool {
+        self.blamed.borrow().contains(&filter)
+    }
+
+    /// If all of it was too much: blames the filters that took most, until the others took half of it at most, and begins anew without them.
+    /// False if there is nothing to begin anew.
+    pub(super) fn blame_the_dearest(&self) -> bool {
+        if !self.is_used_up.take() {
+            return false;
+        }
+        let mut taken = self.taken.take();
+        taken.sort_unstable_by(|one, other| other.cmp(one));
+        let mut of_others = limits::EVENT_WORK_MAX;
+        let mut blamed = self.blamed.borrow_mut();
+        for (work, filter) in taken {
+            if of_others <= limits::EVENT_WORK_MAX / 2 {
+                break;
+            }
+            of_others = of_others.saturating_sub(work);
+            blamed.insert(filter);
+        }
+        self.left.set(limits::EVENT_WORK_MAX);
+        true
     }
 }
 
@@ -155,13 +214,20 @@ impl<'s, 'e, 'w, V: FnMut(u32, Judged)> Judge<'s, 'e, 'w, V> {
 
     /// The index has found a leaf. What it finds by hash is not yet true, nor is a leaf of which only one condition is in the index.
     fn found(&mut self, leaf: u32) {
+        let segment = self.segment;
+        if self.memory.leaf(leaf).is_none() && segment.found_by(leaf).iter().all(|filter| self.work.is_blamed(self.id(*filter))) {
+            self.memory.learn(leaf, IS_EXCEEDED);
+        }
         // If it asks for too much, all filters that it finds do.
         self.work.is_exceeded.set(false);
+        let left = self.work.left.get();
         let holds = self.leaf(leaf);
         if !(holds || self.work.is_exceeded.get()) || !self.memory.first_time(leaf) {
             return;
         }
-        let segment = self.segment;
+        for &filter in segment.found_by(leaf) {
+            self.work.note(self.id(filter), left);
+        }
         for &filter in segment.found_by(leaf) {
             if self.memory.is_settled(filter) {
                 continue;
@@ -193,13 +259,22 @@ impl<'s, 'e, 'w, V: FnMut(u32, Judged)> Judge<'s, 'e, 'w, V> {
 
     /// `None` if the event does not satisfy it.
     fn judge(&mut self, filter: u32) -> Option<Judged> {
+        let (id, left) = (self.id(filter), self.work.left.get());
+        if self.work.is_used_up.get() || self.work.is_blamed(id) {
+            return Some(Judged::Exceeds);
+        }
         self.work.is_exceeded.set(false);
         let holds = self.holds(self.segment.words_of(filter));
+        self.work.note(id, left);
         match (self.work.is_exceeded.get(), holds) {
             (true, _) => Some(Judged::Exceeds),
             (false, true) => Some(Judged::Holds),
             (false, false) => None,
         }
+    }
+
+    fn id(&self, filter: u32) -> Id {
+        (std::ptr::from_ref(self.segment).addr(), filter)
     }
 
     fn holds(&mut self, words: &'s [u32]) -> bool {
@@ -243,6 +318,9 @@ impl<'s, 'e, 'w, V: FnMut(u32, Judged)> Judge<'s, 'e, 'w, V> {
             .collect();
         together(Some(self.event), &conditions, &|value, (names, terms): (&[Box<str>], &[u32])| {
             let (mut exists, mut scalars) = (false, Vec::new());
+            if !self.work.take(ELEMENT_WORK) {
+                return false;
+            }
             if let Some(value) = value {
                 read(value, names, &mut exists, &mut scalars);
             }

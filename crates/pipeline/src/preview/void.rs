@@ -7,7 +7,7 @@ use crate::pipeline::Pipeline;
 use crate::walk::voids::Grounds;
 use countersign_core::invocation::Failure;
 use countersign_core::session::SessionLabel;
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, Mode, Status};
 use policy::digest::Mismatch;
 use serde_json::Value;
 
@@ -22,7 +22,13 @@ impl Pipeline {
         if grounds.as_ref().is_some_and(|grounds| grounds.are_those_of(held)) {
             return Ok(None);
         }
-        if let Some(known) = grounds.as_ref().and_then(|grounds| self.walk.inner.voids.find(&held.id, grounds)) {
+        let known = || grounds.as_ref().and_then(|grounds| self.walk.inner.voids.find(&held.id, grounds));
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        // Of several readers one opens it, and the others wait for what it finds.
+        let _turn = self.walk.inner.voids.turn(&held.id).await;
+        if let Some(known) = known() {
             return Ok(known);
         }
         let void = self.found_void(held).await?;
@@ -37,7 +43,12 @@ impl Pipeline {
         let blocked = match self.gated_again(held).await? {
             Ok(gated) => {
                 let moded = self.walk.mode_of(&gated).await?;
-                self.blocked_by(held, &gated, &moded).await?.map(failure_by)
+                let blocked = self.blocked_by(held, &gated, &moded).await?.map(failure_by);
+                let denied = "the rules for this action have changed since the call was requested, and deny it now";
+                match moded.decision.mode {
+                    Mode::Deny => blocked.map(|why| Failure { message: denied.to_owned(), ..why }),
+                    Mode::Allow | Mode::RequireApproval => blocked,
+                }
             }
             Err(failure) => Some(failure),
         };

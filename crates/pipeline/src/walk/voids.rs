@@ -10,7 +10,13 @@ use std::collections::HashMap;
 
 /// What was found out last about pending calls, by the grounds that it was found out on.
 #[derive(Default)]
-pub(crate) struct Voids(Mutex<HashMap<InvocationId, (Grounds, Option<Failure>)>>);
+pub(crate) struct Voids {
+    known: Mutex<HashMap<InvocationId, (Grounds, Option<Failure>)>>,
+    /// Whose turn it is to find out. Few of them are enough: calls that share one wait for each other, and no more.
+    turns: [tokio::sync::Mutex<()>; TURNS],
+}
+
+const TURNS: usize = 16;
 
 /// All that the decision about a pending call rests on, except its params, which do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +34,16 @@ pub(crate) struct Grounds {
 
 impl Voids {
     pub(crate) fn find(&self, held: &InvocationId, grounds: &Grounds) -> Option<Option<Failure>> {
-        self.0.lock().get(held).filter(|(then, _)| then == grounds).map(|(_, void)| void.clone())
+        self.known.lock().get(held).filter(|(then, _)| then == grounds).map(|(_, void)| void.clone())
+    }
+
+    pub(crate) async fn turn(&self, held: &InvocationId) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let index = held.as_str().bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % TURNS;
+        Some(self.turns.get(index)?.lock().await)
     }
 
     pub(crate) fn keep(&self, held: InvocationId, grounds: Grounds, void: Option<Failure>) {
-        let mut voids = self.0.lock();
+        let mut voids = self.known.lock();
         if voids.len() >= VOIDS_REMEMBERED_MAX {
             voids.clear();
         }

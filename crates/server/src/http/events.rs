@@ -19,7 +19,8 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use countersign_core::limits::BODY_BYTES_MAX;
+use countersign_core::limits::{BODY_BYTES_MAX, LIGHT_BYTES_MAX};
+use durable::heavy;
 use pipeline::Outcome;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -55,11 +56,7 @@ pub(super) struct EventsQuery {
 /// A page has fewer rows than its limit, or none, where few of the events fit: `next` says whether there are older ones.
 #[utoipa::path(operation_id = "events_list", get, path = "/api/v1/events", tag = "stream", params(EventsQuery),
     responses((status = 200, body = Page<StreamEvent>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<EventsQuery>,
-) -> Result<Json<Page<StreamEvent>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<EventsQuery>) -> Result<Response, Refusal> {
     let EventsQuery { name, subject, order, limit, after } = query;
     let request = page_request(limit, after)?;
     let foreign = || Refusal::new(Code::InvalidQuery, "`after` is not a cursor of ours");
@@ -69,9 +66,12 @@ pub(super) async fn list(
         Order::Newest => stream::list(&app, by, &filter, from, request.limit).await?,
         Order::Oldest => stream::list_oldest(&app, by, &filter, from.unwrap_or_default(), request.limit).await?,
     };
-    // The first part of an event is the one with our name.
-    let items = events.iter().filter_map(|told| serde_json::from_str(&told.frames.first()?.json).ok()).collect();
-    Ok(Json(Page { items, next: next.map(|next| next.to_string()) }))
+    let (org, bytes) = (by.org.clone(), events.iter().map(|told| told.event.body.len()).sum::<usize>());
+    let write = move || {
+        let items = events.iter().map(|told| envelope(&org, &told.event)).collect();
+        Json(Page { items, next: next.map(|next| next.to_string()) }).into_response()
+    };
+    Ok(if bytes <= LIGHT_BYTES_MAX { write() } else { heavy::compute(write).await })
 }
 
 /// Publishes events, in one of the three modes of CloudEvents 1.0 over HTTP; or takes a decision on an action.
@@ -104,9 +104,11 @@ pub(super) async fn send(State(app): State<App>, caller: Caller, headers: Header
 /// One event: by its position, by its id, or by the id that whoever sent it gave it.
 #[utoipa::path(operation_id = "events_show", get, path = "/api/v1/events/{event}", tag = "stream", params(("event" = String, Path)),
     responses((status = 200, body = StreamEvent), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn show(State(app): State<App>, caller: Caller, Path(event): Path<String>) -> Result<Json<StreamEvent>, Refusal> {
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(event): Path<String>) -> Result<Response, Refusal> {
     let found = events::find(&app, &caller.principal, &event).await?;
-    Ok(Json(envelope(&caller.principal.org, &found)))
+    let (org, bytes) = (caller.principal.org, found.body.len());
+    let write = move || Json(envelope(&org, &found)).into_response();
+    Ok(if bytes <= LIGHT_BYTES_MAX { write() } else { heavy::compute(write).await })
 }
 
 /// Every type of event that the server publishes, with the schema of its data and a sample.

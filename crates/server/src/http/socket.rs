@@ -25,8 +25,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use countersign_core::Secret;
 use countersign_core::limits::{
-    CLAIMED_CHARS_MAX, STREAM_CLOSE_SECONDS, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, STREAM_TOKEN_SECONDS, WRITE_STALL_SECONDS,
+    CLAIMED_CHARS_MAX, LIGHT_BYTES_MAX, STREAM_CLOSE_SECONDS, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, STREAM_TOKEN_SECONDS,
+    WRITE_STALL_SECONDS,
 };
+use durable::heavy;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
@@ -112,6 +114,9 @@ async fn introduced(app: &App, socket: &mut WebSocket, after: Option<String>, tr
     let late = |_elapsed| Refusal::new(Code::Unauthenticated, format!("no token came within {STREAM_TOKEN_SECONDS} seconds"));
     let first = tokio::time::timeout(Duration::from_secs(STREAM_TOKEN_SECONDS), first_text(socket)).await.map_err(late)?;
     let Some(text) = first else { return Ok(None) };
+    if text.len() > LIGHT_BYTES_MAX {
+        return Err(Refusal::new(Code::BodyTooLarge, format!("the first message is larger than {LIGHT_BYTES_MAX} bytes")));
+    }
     let message = parse(text.as_bytes())?;
     if message["type"] != "authenticate" {
         return Err(Refusal::new(Code::Unauthenticated, "the first message must be of type `authenticate`, with a `token`"));
@@ -211,8 +216,14 @@ async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
     let _silent = tokio::time::timeout(Duration::from_secs(STREAM_CLOSE_SECONDS), agreed).await;
 }
 
-/// The answer to a message, as JSON.
+/// The answer to a message, as JSON. A large one is read and answered where nobody else waits.
 async fn answer_to(app: App, shown: Shown, text: Utf8Bytes) -> String {
+    let is_light = text.len() <= LIGHT_BYTES_MAX;
+    let answered = answer_now(app, shown, text);
+    if is_light { answered.await } else { heavy::run(answered).await }
+}
+
+async fn answer_now(app: App, shown: Shown, text: Utf8Bytes) -> String {
     let trace_id = fresh(&app);
     let span = tracing::info_span!("message", trace_id);
     let (request, answered) = match read(&text) {

@@ -97,7 +97,7 @@ impl Teller {
                 let shown = stream::told(&self.app, &principal, &told).await?;
                 self.position = Cursor::after(told.event.seq);
                 if let Some(shown) = shown {
-                    let parts = self.subscription.new_parts(&shown).cloned();
+                    let parts = self.subscription.new_parts(&shown).await.cloned();
                     self.ready.extend(parts.map(|part| Say::Message { name: part.name, cursor: Some(part.cursor), json: part.json }));
                     self.known = self.position;
                 }

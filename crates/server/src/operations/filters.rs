@@ -60,33 +60,69 @@ pub(crate) async fn test(app: &App, by: &Principal, tried: Tried<'_>) -> Result<
         events = heard;
     }
     let (filters, event_type) = (filters.cloned(), event_type.to_owned());
-    // Compiling regexes and searching large events may take long, so no thread that serves does it.
-    let judged = heavy::compute(move || -> Result<Vec<Judged>, Vec<Mistake>> {
-        let filter = filters.as_ref().map_or_else(|| Ok(Filter::all()), Filter::of_events)?;
-        let space = space.as_ref().map(|space| space.as_str());
-        let concerned = Matcher::of([((), space, event_type.as_str(), &Filter::all())]);
-        let tried = Matcher::of([((), space, event_type.as_str(), &filter)]);
-        events.into_iter().filter_map(|told| judge(&concerned, &tried, &filter, told).transpose()).collect()
-    });
-    judged.await.map_err(|mistakes| Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() })
+    // Compiling regexes and searching large events may take long, so no thread that serves does it. Each event is a piece of work for itself: in
+    // between others have their turn, and what nobody waits for any longer ends.
+    let test = heavy::compute(move || Test::of(filters.as_ref(), space.as_ref().map(|space| space.as_str()), &event_type)).await;
+    let test = Arc::new(test.map_err(below_filters)?);
+    let mut judged = Vec::with_capacity(events.len());
+    for told in events {
+        let test = Arc::clone(&test);
+        judged.extend(heavy::compute(move || test.judge(told)).await.map_err(|mistake| below_filters(vec![mistake]))?);
+    }
+    Ok(judged)
 }
 
-/// `None` if the trigger would not hear of the event: it has another type or space, or fires nothing at all. The work for an event is bounded as
-/// it is once the filter is saved.
-fn judge(concerned: &Matcher<()>, tried: &Matcher<()>, filter: &Filter, told: Arc<Told>) -> Result<Option<Judged>, Vec<Mistake>> {
-    let value = ::runs::told(&told.event);
-    let Some(heard) = ::runs::heard(&told.event, &value) else { return Ok(None) };
-    if concerned.matching(&heard).keys.is_empty() {
-        return Ok(None);
+fn below_filters(mistakes: Vec<Mistake>) -> Error {
+    Error::Definition { mistakes: mistakes.into_iter().map(|mistake| mistake.under("/filters")).collect() }
+}
+
+/// A filter that is tried. The work for an event is bounded as it is once the filter is saved.
+struct Test {
+    /// Every event that the trigger would hear of.
+    concerned: Matcher<()>,
+    whole: Matcher<()>,
+    /// The members of the filter, each for itself.
+    members: Matcher<usize>,
+    names: Vec<String>,
+}
+
+impl Test {
+    fn of(filters: Option<&Value>, space: Option<&str>, event_type: &str) -> Result<Self, Vec<Mistake>> {
+        let filter = filters.map_or_else(|| Ok(Filter::all()), Filter::of_events)?;
+        let (names, members): (Vec<_>, Vec<_>) = filter.members().unzip();
+        Ok(Self {
+            concerned: Matcher::of([((), space, event_type, &Filter::all())]),
+            whole: Matcher::of([((), space, event_type, &filter)]),
+            members: Matcher::of(members.iter().enumerate().map(|(index, member)| (index, space, event_type, member))),
+            names,
+        })
     }
-    let matched = tried.matching(&heard);
-    if !matched.exceeding.is_empty() {
-        let mistake = Mistake::new("filter_too_costly", format!("it would take too much work for the event `{}`", told.event.id));
-        return Err(vec![
-            mistake.hint("begin its regexes with a literal text, and repeat less in them; a trigger with it would be disabled"),
-        ]);
+
+    /// `None` if the trigger would not hear of the event: it has another type or space, or fires nothing at all.
+    fn judge(&self, told: Arc<Told>) -> Result<Option<Judged>, Mistake> {
+        let value = ::runs::told(&told.event);
+        let Some(heard) = ::runs::heard(&told.event, &value) else { return Ok(None) };
+        if self.concerned.matching(&heard).keys.is_empty() {
+            return Ok(None);
+        }
+        let whole = self.whole.matching(&heard);
+        if !whole.exceeding.is_empty() {
+            return Err(too_costly(&told));
+        }
+        let matches = !whole.keys.is_empty();
+        let mut unmet = Vec::new();
+        if !matches {
+            let members = self.members.matching(&heard);
+            if !members.exceeding.is_empty() {
+                return Err(too_costly(&told));
+            }
+            unmet.extend(self.names.iter().enumerate().filter(|(index, _)| !members.keys.contains(index)).map(|(_, name)| name.clone()));
+        }
+        Ok(Some(Judged { told, matches, unmet }))
     }
-    let matches = !matched.keys.is_empty();
-    let unmet = if matches { Vec::new() } else { filter.unmet(&value) };
-    Ok(Some(Judged { told, matches, unmet }))
+}
+
+fn too_costly(told: &Told) -> Mistake {
+    Mistake::new("filter_too_costly", format!("it would take too much work for the event `{}`", told.event.id))
+        .hint("begin its regexes with a literal text, and repeat less in them; a trigger with it would be disabled")
 }

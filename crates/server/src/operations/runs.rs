@@ -5,12 +5,13 @@ use super::{Error, automations, sight};
 use crate::App;
 use ::runs::{Again, Asked};
 use countersign_core::automation::Firing;
-use countersign_core::json::canonical_digits;
-use countersign_core::limits::FIRE_KEY_CHARS_MAX;
+use countersign_core::json::{canonical_digits, outweighs};
+use countersign_core::limits::{FIRE_KEY_CHARS_MAX, LIGHT_BYTES_MAX};
 use countersign_core::ports::runs::{Asker, Fired};
 use countersign_core::ports::{Automations, Invocations, Runs};
 use countersign_core::run::{Run, RunStatus, StepRecord};
 use countersign_core::{AutomationId, Digest, Invocation, OrgId, Principal, RunId, Space};
+use durable::heavy;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +100,10 @@ pub(crate) async fn calls_of(app: &App, org: &OrgId, steps: &[StepRecord]) -> Re
 /// What the trigger of a run was given, as far as it may be shown.
 pub(crate) async fn payload_of(app: &App, run: &Run) -> Result<Option<Value>, Error> {
     let Some(kept) = app.store().find_trigger_payload(&run.org, &run.id).await? else { return Ok(None) };
-    Ok(Some(app.pipeline().tell_params(&run.org, &run.space, &kept.value).await))
+    let (pipeline, org, space) = (app.pipeline().clone(), run.org.clone(), run.space.clone());
+    let is_large = outweighs(&kept.value, LIGHT_BYTES_MAX);
+    let told = async move { pipeline.tell_params(&org, &space, &kept.value).await };
+    Ok(Some(if is_large { heavy::run(told).await } else { told.await }))
 }
 
 /// Runs an automation because somebody asked for it by name.

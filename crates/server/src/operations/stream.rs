@@ -4,7 +4,7 @@ use super::{Error, must_read, must_read_session, sight};
 use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
-use countersign_core::limits::EVENTS_LOOKED_AT;
+use countersign_core::limits::{EVENTS_LOOKED_AT, EVENTS_PAGE_BYTES_MAX};
 use countersign_core::ports::events::{ACTION_EXECUTED, Event};
 use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::principal::Permission;
@@ -42,7 +42,7 @@ pub(crate) async fn list(
     let newest = app.store().newest_event(&by.org).await?;
     let mut before = before.map_or(newest + 1, |before| before.min(newest + 1));
     let last = (before - i64::from(EVENTS_LOOKED_AT)).max(1);
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     while before > last {
         // Positions have no gaps, but the first events may be kept no longer.
         let after = (before - 1 - i64::from(EVENTS_READ)).max(0);
@@ -56,8 +56,9 @@ pub(crate) async fn list(
             if filter.fits(&event)
                 && let Some(told) = told(app, by, &Told::new(&by.org, event)).await?
             {
+                bytes += told.event.body.len();
                 found.push(told);
-                if found.len() >= limit as usize {
+                if found.len() >= limit as usize || bytes >= EVENTS_PAGE_BYTES_MAX {
                     return Ok((found, (before > 1).then_some(before)));
                 }
             }
@@ -75,7 +76,7 @@ pub(crate) async fn list_oldest(
     limit: u32,
 ) -> Result<(Vec<Arc<Told>>, Option<i64>), Error> {
     must_read(by)?;
-    let (mut found, mut after, mut looked_at) = (Vec::new(), after, 0);
+    let (mut found, mut bytes, mut after, mut looked_at) = (Vec::new(), 0, after, 0);
     while looked_at < EVENTS_LOOKED_AT {
         let events = app.store().list_events_after(&by.org, after, EVENTS_READ).await?;
         let is_last = events.len() < EVENTS_READ as usize;
@@ -85,8 +86,9 @@ pub(crate) async fn list_oldest(
             if filter.fits(&event)
                 && let Some(told) = told(app, by, &Told::new(&by.org, event)).await?
             {
+                bytes += told.event.body.len();
                 found.push(told);
-                if found.len() >= limit as usize {
+                if found.len() >= limit as usize || bytes >= EVENTS_PAGE_BYTES_MAX {
                     return Ok((found, Some(after)));
                 }
             }
@@ -137,7 +139,7 @@ pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<
     let Ok(id) = InvocationId::parse(&told.event.key) else { return Ok(None) };
     let Some(found) = app.store().find_invocation(&by.org, &id).await? else { return Ok(None) };
     let is_denied = found.status == Status::Quarantined && told_to(by, found).status == Status::Denied;
-    Ok(Some(if is_denied { told.with_status(&by.org, Status::Denied) } else { Arc::clone(told) }))
+    Ok(Some(if is_denied { told.with_status(Status::Denied) } else { Arc::clone(told) }))
 }
 
 fn sight_of(by: &Principal) -> Result<Sight<'_>, Error> {

@@ -45,9 +45,9 @@ impl Subscription {
     }
 
     /// The parts of an event that the reader had not before the stream was opened.
-    pub(crate) fn new_parts<'a>(&self, told: &'a Told) -> impl Iterator<Item = &'a Frame> + use<'a> {
+    pub(crate) async fn new_parts<'a>(&self, told: &'a Told) -> impl Iterator<Item = &'a Frame> + use<'a> {
         let after = self.after;
-        told.frames.iter().filter(move |frame| frame.cursor > after)
+        told.frames().await.iter().filter(move |frame| frame.cursor > after)
     }
 
     /// Waits for the next thing. If this future is dropped early, nothing is lost.

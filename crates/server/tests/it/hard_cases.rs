@@ -35,6 +35,7 @@ on_both_engines!(
 );
 
 on_sqlite!(
+    a_webhook_whose_filter_takes_too_much_work_is_disabled,
     same_key_replays,
     same_key_other_body_422,
     a_plan_whose_action_is_gone_starts_nothing,
@@ -359,7 +360,11 @@ async fn a_replay_starts_nothing_twice_unless_under_new_ids(kind: Kind) {
 }
 
 async fn hooked(server: &TestServer) -> (String, String) {
-    let mut definition = with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]));
+    hooked_by(server, json!({ "trigger_id": "hook", "type": "webhook" })).await
+}
+
+async fn hooked_by(server: &TestServer, hook: Value) -> (String, String) {
+    let mut definition = with_triggers(json!([hook]));
     definition["plan"].as_array_mut().unwrap().truncate(1);
     definition["execution"] = json!({ "concurrency": "allow_parallel" });
     let saved = saved(&server.owner, definition).await;
@@ -716,6 +721,23 @@ async fn a_filter_that_takes_too_much_work_is_suspended_and_the_others_go_on(kin
     let tried = server.owner.post("/api/v1/filters/test", json!({ "event_type": "issue.moved", "filters": costly })).await;
     assert_eq!(tried.body["mistakes"][0]["code"], "filter_too_costly", "{tried:?}");
     tried.problem(422, "definition_invalid");
+}
+
+/// The same bound holds for what is sent to a webhook, and its sender is told.
+async fn a_webhook_whose_filter_takes_too_much_work_is_disabled(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let config = json!({ "filters": { "event.text": { "regex": "[ab]*a[ab]{400}" } } });
+    let (id, bearer) = hooked_by(&server, json!({ "trigger_id": "hook", "type": "webhook", "config": config })).await;
+    let headers = [("authorization", bearer.as_str())];
+    let sent = |text: String| json!({ "text": text }).to_string();
+    let fired = fire(&server, &id, &headers, &sent("ab".to_owned())).await.ok();
+    assert_eq!(fired["reason"], "filtered");
+    fire(&server, &id, &headers, &sent("ab".repeat(7_000))).await.problem(409, "trigger_disabled");
+    assert_eq!(firings(&server, &id).await, of_reasons(&[("filter_too_costly", 1), ("filtered", 1)]));
+    let listed = server.owner.get(&format!("/api/v1/automations/{id}/triggers")).await.ok();
+    let hook = (&listed["items"][0]["enabled"], &listed["items"][0]["disabled_why"]);
+    assert_eq!(hook, (&json!(false), &json!("its filter would take too much work for what was sent")), "{listed:#}");
+    fire(&server, &id, &headers, &sent("ab".to_owned())).await.problem(409, "trigger_disabled");
 }
 
 /// The edit is saved at the same time as what was there before, and counts all the same from the next event on.

@@ -22,13 +22,13 @@ const ALL_MAX: Duration = Duration::from_millis(2_500);
 
 /// Processor time of this process: of the threads that serve, and of all.
 #[derive(Clone, Copy)]
-struct Cpu {
+pub(crate) struct Cpu {
     serving: Duration,
     all: Duration,
 }
 
 impl Cpu {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let (mut serving, mut all) = (Duration::ZERO, Duration::ZERO);
         for task in std::fs::read_dir("/proc/self/task").unwrap() {
             let folder = task.unwrap().path();
@@ -48,7 +48,7 @@ impl Cpu {
         Self { serving: now.serving.saturating_sub(self.serving), all: now.all.saturating_sub(self.all) }
     }
 
-    fn must_be_little(self, requests: u32, what: &str) {
+    pub(crate) fn must_be_little(self, requests: u32, what: &str) {
         let (serving, all) = (self.serving / requests, self.all / requests);
         assert!(serving <= SERVING_MAX && all <= ALL_MAX, "{what}: {serving:?} of the threads that serve, {all:?} of all");
     }

@@ -2,6 +2,7 @@
 //! WebSocket calls are answered as over HTTP.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
+use crate::longest_values::Cpu;
 use crate::upstream::Upstream;
 use countersign_core::ports::EventBus as _;
 use countersign_core::ports::bus::NewEvent;
@@ -26,6 +27,7 @@ on_both_engines!(
     what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers,
 );
 on_sqlite!(
+    large_events_cost_those_who_serve_little,
     what_happens_is_told_at_once_under_our_names_and_the_older_ones,
     sources_and_drift_are_told_to_people_and_not_to_agents,
     an_agent_does_not_learn_from_events_that_it_touched_a_canary,
@@ -749,4 +751,39 @@ async fn many_streams_are_told_the_same(kind: Kind) {
     for mut stream in open {
         assert_eq!(stream.all_until(is_last).await, told);
     }
+}
+
+/// Whoever reads large events, or is told none of them, keeps no thread that serves busy.
+async fn large_events_cost_those_who_serve_little(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (agent, owner) = (server.agent().await, &server.owner);
+    // Many small values: to read and to write them costs far more than one long text.
+    let event =
+        |id: u64| json!({ "specversion": "1.0", "id": id.to_string(), "source": "/drive", "type": "drive.read", "data": vec![1; 100_000] });
+    for first in (0..24).step_by(4) {
+        owner.post("/api/v1/events", json!((first..first + 4).map(event).collect::<Vec<_>>())).await.ok();
+    }
+    let held = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let before = Cpu::now();
+    for _ in 0..4 {
+        agent.client.stream("?after=0").await.until_held(&held).await;
+    }
+    before.since().must_be_little(4, "a stream that is told none of them");
+    let before = Cpu::now();
+    let page = owner.get("/api/v1/events?type=drive.read&limit=100").await.ok();
+    before.since().must_be_little(1, "a page of them");
+    // A page ends before it is too large, and the next one goes on.
+    let count = page["items"].as_array().unwrap().len();
+    let rest = owner.get(&format!("/api/v1/events?type=drive.read&limit=100&after={}", page["next"].as_str().unwrap())).await.ok();
+    assert_eq!((count, rest["items"].as_array().unwrap().len()), (21, 3));
+    let before = Cpu::now();
+    let tried = json!({ "event_type": "drive.read", "filters": { "data.n": { "contains": "x" } }, "limit": 100 });
+    assert_eq!(owner.post("/api/v1/filters/test", tried).await.ok()["events"].as_array().unwrap().len(), count);
+    before.since().must_be_little(1, "a filter that is tried on them");
+    let before = Cpu::now();
+    let mut socket = agent.client.socket("").await;
+    let ids = vec![1; 100_000];
+    socket.send(json!({ "type": "action.decision", "request": "large", "data": { "ids": ids } })).await;
+    socket.all_until(|said| said.json["request"] == "large").await;
+    before.since().must_be_little(1, "a large message");
 }

@@ -176,17 +176,23 @@ async fn any_status_is_a_result() {
 
 #[tokio::test]
 async fn a_server_that_says_when_to_come_back_is_busy() {
-    let server = Server::start(|path| match path {
+    let dated = |after: &str| answer("503 Service Unavailable", &format!("date: Wed, 21 Oct 2026 07:28:00 GMT\r\n{after}"), "");
+    let server = Server::start(move |path| match path {
         "/seconds" => answer("429 Too Many Requests", "retry-after: 7\r\n", ""),
         "/vast" => answer("503 Service Unavailable", &format!("retry-after: {}\r\n", u64::MAX), ""),
         "/date" => answer("503 Service Unavailable", "retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n", ""),
+        "/dated" => dated("retry-after: Wed, 21 Oct 2026 07:28:09 GMT\r\n"),
+        "/past" => dated("retry-after: Wed, 21 Oct 2026 07:27:00 GMT\r\n"),
+        "/nonsense" => dated("retry-after: soon\r\n"),
         _ => answer("500 Oops", "retry-after: 7\r\n", ""),
     })
     .await;
     let http = http_to(&[&server]);
-    for (path, expected) in [("/seconds", Some(7_000)), ("/vast", Some(u64::MAX)), ("/date", Some(u64::MAX))] {
+    let (seconds, dates) =
+        ([("/seconds", 7_000), ("/vast", u64::MAX)], [("/date", u64::MAX), ("/dated", 9_000), ("/past", 0), ("/nonsense", u64::MAX)]);
+    for (path, expected) in seconds.into_iter().chain(dates) {
         match get(&http, &server.url(path)).await {
-            Err(Error::Busy { retry_after_ms, .. }) => assert_eq!(retry_after_ms, expected),
+            Err(Error::Busy { retry_after_ms, .. }) => assert_eq!(retry_after_ms, Some(expected), "{path}"),
             other => panic!("{path}: {other:?}"),
         }
         // After a request with an effect, only the server knows whether it was performed, so its status is the result and no reason to retry.

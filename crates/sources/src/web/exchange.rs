@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_KEPT_CONNECTIONS_MAX, HTTP_KEPT_MS, HTTP_REDIRECTS_MAX};
 use countersign_core::source::Error;
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -208,13 +208,18 @@ fn redirect(response: &Response) -> Result<Option<&str>, Error> {
     }
 }
 
-/// `Some` if the server asked us to come back later. A date counts as later than we would wait, because there is no clock here to compare
-/// it with.
+/// `Some` if the server asked us to come back later. A date is compared with the response's own: the server's clock has written both.
 pub(crate) fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
     let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
-    let seconds = after.to_str().ok().and_then(|text| text.parse::<u64>().ok());
-    Some(Some(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
+    let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?.to_str().ok();
+    let seconds = after.and_then(|text| text.parse::<u64>().ok());
+    let until = || {
+        let date = |text: Option<&str>| httpdate::parse_http_date(text?).ok();
+        let (at, now) = (date(after)?, date(response.headers().get(DATE)?.to_str().ok())?);
+        Some(at.duration_since(now).map_or(0, |wait| wait.as_secs()))
+    };
+    // What cannot be read counts as later than we would wait.
+    Some(Some(seconds.or_else(until).map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
 }
 
 pub(crate) struct Body {
