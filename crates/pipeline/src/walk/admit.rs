@@ -5,7 +5,7 @@ use crate::request::{Outcome, Request};
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
 use countersign_core::batch::{Batch, PartEffect, PartOf};
-use countersign_core::invocation::Intention;
+use countersign_core::invocation::{Intention, TakenOut};
 use countersign_core::limiter::{Admission, CountedFor};
 use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::principal::Permission;
@@ -52,6 +52,8 @@ pub(crate) struct Resumed {
     raw: Digest,
     released_from: Option<InvocationId>,
     part: Option<PartOf>,
+    /// What was redacted before the call was held. Its params hold the tokens since, in which nothing more is found.
+    taken_out: Option<TakenOut>,
     /// An approver has edited the params. A release from quarantine does not cover the edited params.
     pub(crate) is_edited: bool,
 }
@@ -97,6 +99,13 @@ impl Entrance {
             Self::Released(from) => Some(from),
             Self::Resumed(Resumed { released_from, .. }) => released_from.as_ref(),
             Self::Fresh | Self::Part(_) | Self::Compensation(_) | Self::Replacing(_) => None,
+        }
+    }
+
+    pub(crate) const fn taken_out(&self) -> Option<&TakenOut> {
+        match self {
+            Self::Resumed(Resumed { taken_out, .. }) => taken_out.as_ref(),
+            Self::Fresh | Self::Part(_) | Self::Compensation(_) | Self::Released(_) | Self::Replacing(_) => None,
         }
     }
 
@@ -193,6 +202,7 @@ impl Walk {
                 raw: held.digests.raw,
                 released_from: held.released_from.clone(),
                 part: held.batch.clone(),
+                taken_out: held.redacted.clone(),
                 is_edited: held.edit.is_some(),
             }),
             rehearsed: None,

@@ -2,11 +2,17 @@
 //! for.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite, smuggled};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::InvocationId;
+use countersign_core::keyring::Keyring;
+use countersign_core::ports::Invocations;
 use serde_json::{Value, json};
 
 on_sqlite!(
     the_source_gets_tokens_where_the_space_wants_it,
     what_a_person_approves_is_what_goes_out,
+    what_was_redacted_is_still_told_once_a_person_has_answered,
     params_that_no_longer_fit_do_not_go_out,
     a_field_that_needs_its_value_has_it_with_a_consent,
     two_addresses_are_two_calls,
@@ -89,6 +95,36 @@ async fn what_a_person_approves_is_what_goes_out(kind: Kind) {
     server.change_space(json!({ "redaction": { "kinds": ["email", "phone"], "regions": [] } })).await;
     let approved = server.owner.approve(&id).await;
     assert!(approved.status == 409 || server.source.calls()[2].params == json!({ "text": "<PHONE_1>" }), "{approved:?}");
+    server.verify().await;
+}
+
+async fn what_was_redacted_is_still_told_once_a_person_has_answered(kind: Kind) {
+    let server = redacting(kind, json!(["email"])).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let as_asked = agent.pending("fake.write", json!({ "text": format!("to {EMAIL}, {EMAIL}") })).await;
+    server.owner.approve(&as_asked).await.ok();
+    // What the approver writes is added to what was redacted before.
+    let edited = agent.pending("fake.write", json!({ "text": format!("for {EMAIL}") })).await;
+    let change = json!({ "params": { "text": "for <EMAIL_1> and john@example.com" } });
+    server.owner.approve_with(&edited, change).await.ok();
+    let received: Vec<_> = server.source.calls().iter().map(|call| call.params["text"].clone()).collect();
+    assert_eq!(received, [json!("to <EMAIL_1>, <EMAIL_1>"), json!("for <EMAIL_1> and <EMAIL_2>")]);
+    let denied = agent.pending("fake.write", json!({ "text": format!("not to {EMAIL} or {EMAIL}") })).await;
+    server.owner.deny(&denied, "no").await.ok();
+    for (id, originals) in [(as_asked, vec![EMAIL]), (edited, vec![EMAIL, "john@example.com"]), (denied, vec![EMAIL])] {
+        assert_eq!(server.shown(&id).await["redacted"], json!({ "email": 2 }), "{id}");
+        let receipt = server.receipt_of(&id).await;
+        assert_eq!((&receipt["policy"]["redaction"]["verdict"], &receipt["redacted"]), (&json!("redacted"), &json!({ "email": 2 })));
+        // The way back from the tokens is kept, sealed.
+        let row = server.store.find_invocation(&server.org, &InvocationId::parse(&id).unwrap()).await.unwrap().unwrap();
+        let key = server.store.space_key(&row.org, &row.space).await.unwrap();
+        let sealed = STANDARD.decode(row.redacted.unwrap().sealed_map).unwrap();
+        let map: Value = serde_json::from_slice(&key.open(&format!("redaction:{id}"), &sealed).unwrap()).unwrap();
+        let mut kept: Vec<_> = map.as_array().unwrap().iter().map(|one| one["original"].as_str().unwrap()).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, originals, "{map}");
+    }
     server.verify().await;
 }
 

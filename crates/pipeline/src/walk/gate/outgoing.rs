@@ -10,17 +10,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::invocation::{Failure, TakenOut};
+use countersign_core::keyring::SpaceKey;
 use countersign_core::quarantine::Caught;
 use countersign_core::session::Kind;
 use countersign_core::{OrgId, Space, SpaceId};
+use policy::redact::Replaced;
 use policy::{Outgoing, Redaction};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The name of the space's redaction rule in a verdict.
 const SPACE: &str = "space.redaction";
 
 impl Walk {
     pub(super) async fn take_out(&self, mut gated: Gated) -> Result<Gates, Error> {
+        gated.taken_out = gated.validated.resolved.admitted.entrance.taken_out().cloned();
+        if gated.taken_out.is_some() {
+            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Redacted, vec![SPACE.to_owned()]));
+        }
         let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
         if space.redacted_kinds().is_empty() {
             return Ok(Gates::Passed(gated));
@@ -40,7 +47,9 @@ impl Walk {
             return Ok(Gates::Quarantined(Box::new(gated), caught));
         }
         if outgoing.counts.is_empty() {
-            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Ok, vec![SPACE.to_owned()]));
+            if gated.taken_out.is_none() {
+                gated.set(GateVerdict::new(Gate::Redaction, Verdict::Ok, vec![SPACE.to_owned()]));
+            }
             return Ok(Gates::Passed(gated));
         }
         self.send_instead(gated, outgoing).await
@@ -83,16 +92,28 @@ impl Walk {
         }
     }
 
-    /// Replaces the params with the redacted ones, which are approved, sent and recorded from here on.
+    /// Replaces the params with the redacted ones, which are approved, sent and recorded from here on. What was redacted before an approver
+    /// edited the params is added.
     async fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
-        let counts = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
+        let mut counts: BTreeMap<String, u32> = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
+        let mut map = outgoing.map;
         let validated = &mut gated.validated;
         let canonical =
             countersign_core::json::canonical(&outgoing.value).map_err(|error| Error::Internal { message: error.to_string() })?;
         validated.digests.params = validated.key.digest("params", canonical.as_bytes());
         gated.as_sent = Some(std::mem::replace(&mut validated.resolved.admitted.request.call.params, outgoing.value));
-        let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let context = format!("redaction:{}", validated.resolved.admitted.id);
+        if let Some(earlier) = gated.taken_out.take() {
+            // A number is given once more only if the editor took out the token that had it.
+            let before = opened(&*validated.key, &context, &earlier.sealed_map)?;
+            let kept: Vec<_> = before.into_iter().filter(|old| map.iter().all(|new| new.token != old.token)).collect();
+            map.extend(kept);
+            for (kind, count) in earlier.counts {
+                let sum = counts.entry(kind).or_default();
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let map = serde_json::to_vec(&map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));
         let broken = param_errors(&validated.resolved).await?.into_iter().next();
         gated.taken_out = Some(TakenOut { counts, sealed_map });
@@ -114,6 +135,13 @@ fn rules_of(space: &Space) -> Result<Redaction, Error> {
     Redaction::try_from(&space.redaction)
         .map(|rules| Redaction { kinds: space.redacted_kinds(), ..rules })
         .map_err(|unknown| Error::Internal { message: format!("space `{}` names the region `{}`", space.id, unknown.0) })
+}
+
+/// The map of a call that was redacted before.
+fn opened(key: &dyn SpaceKey, context: &str, sealed_map: &str) -> Result<Vec<Replaced>, Error> {
+    let map = STANDARD.decode(sealed_map).ok().and_then(|sealed| key.open(context, &sealed).ok());
+    let map = map.and_then(|map| serde_json::from_slice(&map).ok());
+    map.ok_or_else(|| Error::Internal { message: "what was redacted from a held call does not open".to_owned() })
 }
 
 fn unreadable(pointer: String) -> Caught {
