@@ -11653,6 +11653,8 @@ export interface operations {
                 session?: string;
                 /** @description Only calls of this tier. */
                 tier?: components["schemas"]["Tier"];
+                /** @description Only calls that their callers gave this `action_id`. Two callers may have chosen the same. */
+                action_id?: string;
                 /** @description Only calls of runs of this automation. */
                 automation?: string;
                 /** @description Only calls that a person answered. */
@@ -13735,6 +13737,8 @@ export interface operations {
                 trace_id?: string;
                 /** @description Of calls whose callers claimed to act for this subject. A batch has none. */
                 subject?: string;
+                /** @description Of calls that their callers gave this `action_id`. Two callers may have chosen the same. A batch has none. */
+                action_id?: string;
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */

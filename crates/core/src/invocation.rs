@@ -398,8 +398,8 @@ impl Invocation {
     }
 
     /// The same without its texts: params, result, and what people and programs wrote about them. Their digests stay, as the receipt has
-    /// them. What a revert needs stays too, the names by which the call is found (its idempotency key, and whom the caller claimed to act
-    /// for), and what the answer of an older contract repeats.
+    /// them. What a revert needs stays too, the names by which the call is found (its idempotency key, the caller's own name for it,
+    /// and whom the caller claimed to act for), and what the answer of an older contract repeats.
     #[must_use]
     pub fn with_digests_only(mut self, outputs: Option<Digest>) -> Self {
         let bare = |digest: Digest| json!({ DIGEST: digest });

@@ -48,7 +48,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "invocations",
         "org_id, id, session_id, space_id, action, tier, status, expires_at, time_left, sealed_params, body, receipt_id, \
-         receipt_seq, run_by, trace_id, key, subject, observed, ended_at, reward, exec_ms",
+         receipt_seq, run_by, trace_id, key, subject, observed, ended_at, reward, exec_ms, action_id",
         "org_id, id",
     ),
     (

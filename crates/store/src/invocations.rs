@@ -33,8 +33,8 @@ use std::sync::Arc;
 macro_rules! insert_invocation {
     () => {
         "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by, ended_at,
-           reward, exec_ms, trace_id, key, subject, observed)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
+           reward, exec_ms, trace_id, key, subject, observed, action_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)"
     };
 }
 
@@ -53,6 +53,8 @@ pub struct InvocationFilter {
     pub status: Option<Status>,
     pub action: Option<ActionId>,
     pub tier: Option<Tier>,
+    /// The caller's own name for the call.
+    pub action_id: Option<String>,
     /// Only calls of runs of this automation.
     pub automation: Option<AutomationId>,
     /// Only calls that a person answered.
@@ -69,6 +71,7 @@ impl InvocationFilter {
             ("action", self.action.as_ref().map(ActionId::as_str)),
             ("tier", self.tier.map(Tier::as_str)),
             ("status", self.status.map(Status::as_str)),
+            ("action_id", self.action_id.as_deref()),
         ];
         let mut clauses = not_among("space_id", &self.hidden, params);
         for (column, value) in wanted {
@@ -326,7 +329,7 @@ impl<'a> InvocationRow<'a> {
         Val::from(lease.run_by().filter(|_| is_at_work))
     }
 
-    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 20] {
+    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 21] {
         let (run_by, exec_ms) = (self.run_by(lease), self.exec_ms());
         let Self { invocation, body, receipt, reward, busy: _ } = self;
         vals![
@@ -349,7 +352,8 @@ impl<'a> InvocationRow<'a> {
             invocation.trace_id.as_str(),
             invocation.idempotency_key.as_deref(),
             invocation.call.claimed.as_ref().and_then(|claimed| claimed.subject.as_deref()),
-            invocation.observed.map(Observed::as_str)
+            invocation.observed.map(Observed::as_str),
+            invocation.call.claimed.as_ref().and_then(|claimed| claimed.action_id.as_deref())
         ]
     }
 

@@ -60,6 +60,8 @@ pub struct ReceiptFilter {
     pub trace_id: Option<String>,
     /// Whom the caller claimed to act for.
     pub subject: Option<String>,
+    /// The caller's own name for the call.
+    pub action_id: Option<String>,
     /// None of what happened in these spaces.
     pub hidden: BTreeSet<SpaceId>,
 }
@@ -81,6 +83,7 @@ impl ReceiptFilter {
             ("key = #", Some("key = #"), text(self.idempotency_key.as_deref())),
             ("trace_id = #", None, text(self.trace_id.as_deref())),
             ("subject = #", None, text(self.subject.as_deref())),
+            ("action_id = #", None, text(self.action_id.as_deref())),
         ];
         for (of_call, of_batch, value) in wanted {
             let Some(value) = value else { continue };
@@ -114,8 +117,8 @@ impl Store {
         all(rows, read_entry)
     }
 
-    /// Lists the receipts of calls and batches, newest first. A filter by action, trace or subject leaves out batches, which have none. What
-    /// the org no longer keeps beside its audit log is listed without a filter only.
+    /// Lists the receipts of calls and batches, newest first. A filter by action, trace, subject or the caller's own name leaves out
+    /// batches, which have none. What the org no longer keeps beside its audit log is listed without a filter only.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
         let mut params = vals![org.as_str(), before].to_vec();

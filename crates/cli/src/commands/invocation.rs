@@ -103,6 +103,9 @@ pub(crate) struct List {
     /// Only those of this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Only those that their callers gave this name, such as `action_id` of an action request
+    #[arg(long, value_name = "NAME")]
+    action_id: Option<String>,
     /// Only those whose effect is still there and can be reverted
     #[arg(long = "revertible")]
     only_revertible: bool,
@@ -140,6 +143,7 @@ impl Invocation {
             Self::List(list) => {
                 let session = maybe_id_of::<SessionView>(list.session.as_deref(), client).await?;
                 let asked = Asked::of(&list.paging).only("status", list.status).only("action", list.action).only("session", session);
+                let asked = asked.only("action_id", list.action_id);
                 let asked = asked.only("revertible", list.only_revertible.then(|| "true".to_owned()));
                 let revert = |items: &[InvocationView]| Some(format!("countersign invocation revert {} --dry-run", items.first()?.id));
                 resource::list_then(asked, if list.only_revertible { revert } else { InvocationView::next_of }, client, terminal).await?;

@@ -106,6 +106,9 @@ pub(crate) struct List {
     /// Only of calls whose callers claimed to act for this subject
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Only of calls that their callers gave this name, such as `action_id` of an action request
+    #[arg(long, value_name = "NAME")]
+    action_id: Option<String>,
     #[command(flatten)]
     paging: Paging,
 }
@@ -163,6 +166,7 @@ impl Receipt {
                 let asked = asked.only("status", list.status).only("space", space).only("since", list.since).only("until", list.until);
                 let asked =
                     asked.only("idempotency_key", list.idempotency_key).only("trace_id", list.trace_id).only("subject", list.subject);
+                let asked = asked.only("action_id", list.action_id);
                 resource::list::<EntryView>(asked, client, terminal).await?;
                 Ok(Exit::Ok)
             }

@@ -432,6 +432,7 @@ fn receipts_are_filtered_an_action_is_summed_up_and_an_org_says_what_it_keeps() 
         (&["--idempotency-key", "none"], 0),
         (&["--trace-id", trace], 1),
         (&["--subject", "agent://planner"], 0),
+        (&["--action-id", "act-7"], 0),
         (&["--action", "files.list", "--status", "succeeded", "--since", "2020-01-01T00:00:00Z"], 1),
     ] {
         assert_eq!(found(filter).len(), expected, "{filter:?}");

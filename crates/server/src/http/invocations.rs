@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, WaitQuery, page_request, wanted};
 use super::problem::Refusal;
 use super::progress;
-use super::receipts::entry_view;
+use super::receipts::{entry_view, plain};
 use crate::App;
 use crate::operations::{answers, invocations};
 use api::invocation::{
@@ -172,6 +172,8 @@ pub(super) struct ListQuery {
     session: Option<String>,
     /// Only calls of this tier.
     tier: Option<Tier>,
+    /// Only calls that their callers gave this `action_id`. Two callers may have chosen the same.
+    action_id: Option<String>,
     /// Only calls of runs of this automation.
     automation: Option<String>,
     /// Only calls that a person answered.
@@ -200,6 +202,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         status: query.status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
         tier: query.tier,
+        action_id: query.action_id.map(|text| plain(text, "action_id")).transpose()?,
         automation: query
             .automation
             .as_deref()

@@ -42,6 +42,8 @@ pub(super) struct ListQuery {
     trace_id: Option<String>,
     /// Of calls whose callers claimed to act for this subject. A batch has none.
     subject: Option<String>,
+    /// Of calls that their callers gave this `action_id`. Two callers may have chosen the same. A batch has none.
+    action_id: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -68,6 +70,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         idempotency_key: query.idempotency_key.map(|text| plain(text, "idempotency_key")).transpose()?,
         trace_id: query.trace_id.map(|text| plain(text, "trace_id")).transpose()?,
         subject: query.subject.map(|text| plain(text, "subject")).transpose()?,
+        action_id: query.action_id.map(|text| plain(text, "action_id")).transpose()?,
         hidden: caller.hidden(&app).await?,
     };
     let request = page_request(query.limit, query.after)?;
@@ -147,7 +150,7 @@ pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
 }
 
 /// A text to compare with. One that holds NUL is in no row, and no database takes it.
-fn plain(text: String, name: &str) -> Result<String, Refusal> {
+pub(super) fn plain(text: String, name: &str) -> Result<String, Refusal> {
     if text.contains('\0') { Err(Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"))) } else { Ok(text) }
 }
 

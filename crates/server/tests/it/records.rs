@@ -37,7 +37,7 @@ async fn receipts_are_listed_by_each_of_their_facts(kind: Kind) {
     server.clock.advance_seconds(3_600);
     let request = json!({
         "subject_id": "agent://planner@deviceA", "space_id": "main", "tool_id": "fake.write", "params": { "text": "hello" },
-        "idempotency_key": "fake.write|hello", "trace_id": "trace-123"
+        "idempotency_key": "fake.write|hello", "trace_id": "trace-123", "action_id": "act-7"
     });
     let second = agent.client.post(EXECUTE, request).await.ok()["invocation_id"].as_str().unwrap().to_owned();
     let denied = agent.invoke("fake.destroy", json!({ "text": "x" })).await.id();
@@ -55,17 +55,25 @@ async fn receipts_are_listed_by_each_of_their_facts(kind: Kind) {
         ("idempotency_key=fake.write%7Chello".to_owned(), vec![second.clone()]),
         (format!("trace_id={trace}"), vec![second.clone()]),
         ("subject=agent%3A%2F%2Fplanner%40deviceA".to_owned(), vec![second.clone()]),
+        ("action_id=act-7".to_owned(), vec![second.clone()]),
+        ("action_id=act-7&status=denied".to_owned(), vec![]),
         ("action=fake.destroy&status=denied".to_owned(), vec![denied.clone()]),
         ("action=fake.destroy&status=succeeded".to_owned(), vec![]),
     ] {
         assert_eq!(found(&server, &query).await, expected, "{query}");
+    }
+    for (query, expected) in [("action_id=act-7", vec![&second]), ("action_id=act", vec![])] {
+        let listed = server.owner.get(&format!("/api/v1/invocations?{query}")).await.ok();
+        let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, expected, "{query}");
     }
     server.verify().await;
 }
 
 async fn a_filter_that_makes_no_sense_is_refused(kind: Kind) {
     let server = TestServer::start(kind).await;
-    for query in ["status=done", "since=yesterday", "until=", "since=99999999d", "subject=%00", "trace=x", "trace_id=%00"] {
+    for query in ["status=done", "since=yesterday", "until=", "since=99999999d", "subject=%00", "trace=x", "trace_id=%00", "action_id=%00"]
+    {
         server.owner.get(&format!("/api/v1/receipts?{query}")).await.problem(400, "invalid_query");
     }
     for unknown in ["nowhere", "%00", "spc_nowhere"] {

@@ -1,9 +1,11 @@
 //! Opening a database: a new one, an existing one, by two stores at once, and databases that this binary must not touch.
 
-use crate::harness::{Home, Kind, World, on_both_engines};
-use countersign_core::SpaceId;
-use countersign_core::ports::Rules as _;
-use store::{Error, SpaceChange};
+use crate::harness::{Home, Kind, World, everything, on_both_engines};
+use countersign_core::invocation::Claimed;
+use countersign_core::ports::invocations::Row;
+use countersign_core::ports::{Invocations as _, Rules as _};
+use countersign_core::{SpaceId, Status};
+use store::{Error, InvocationFilter, SpaceChange};
 use testkit::{FixedClock, SeededRandom};
 
 on_both_engines!(
@@ -11,6 +13,7 @@ on_both_engines!(
     a_changed_migration_is_refused_with_its_sentence,
     a_newer_database_is_refused_with_its_sentence,
     a_space_from_before_asks_for_no_consent_until_somebody_says_so,
+    a_call_from_before_is_found_by_the_name_that_its_caller_gave_it,
 );
 
 async fn a_second_opening_changes_nothing(kind: Kind) {
@@ -56,7 +59,10 @@ async fn a_space_from_before_asks_for_no_consent_until_somebody_says_so(kind: Ki
     // As it was before the third migration.
     world
         .home
-        .tamper("ALTER TABLE spaces DROP COLUMN consent; DROP TABLE trigger_payloads; DELETE FROM schema_migrations WHERE version >= 3")
+        .tamper(
+            "ALTER TABLE spaces DROP COLUMN consent; DROP TABLE trigger_payloads; DROP INDEX invocations_by_action_id;
+             ALTER TABLE invocations DROP COLUMN action_id; DELETE FROM schema_migrations WHERE version >= 3",
+        )
         .await;
     world.clock.advance_seconds(60);
     let migrated = world.another_store().await;
@@ -69,6 +75,27 @@ async fn a_space_from_before_asks_for_no_consent_until_somebody_says_so(kind: Ki
     migrated.change_space(&tenant.org, &tenant.space, asked, &by).await.unwrap().unwrap();
     assert!(asks(&migrated, &tenant.space).await);
     assert_eq!(migrated.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+async fn a_call_from_before_is_found_by_the_name_that_its_caller_gave_it(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    tenant.read_once(&world.store).await;
+    let mut named = tenant.reading();
+    named.call.claimed = Some(Claimed { action_id: Some("act \"7\"".into()), ..Claimed::default() });
+    world.store.finish(tenant.finish(&named, Row::Insert, Status::Succeeded).into()).await.unwrap();
+    // As it was before the sixth migration.
+    world
+        .home
+        .tamper(
+            "DROP INDEX invocations_by_action_id; ALTER TABLE invocations DROP COLUMN action_id;
+             DELETE FROM schema_migrations WHERE version >= 6",
+        )
+        .await;
+    let migrated = world.another_store().await;
+    let filter = InvocationFilter { action_id: Some("act \"7\"".into()), ..InvocationFilter::default() };
+    let found = migrated.list_invocations(&tenant.org, &filter, &everything()).await.unwrap().items;
+    assert_eq!(found.into_iter().map(|call| call.id).collect::<Vec<_>>(), [named.id]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,7 +34,7 @@ async fn receipts_are_found_by_status_space_time_key_trace_subject_and_action(ki
     world.clock.advance_seconds(60);
     let mut special = Invocation { space: lab.clone(), idempotency_key: Some("order-7".into()), ..tenant.reading() };
     special.trace_id = "11112222333344445555666677778888".into();
-    special.call.claimed = Some(Claimed { subject: Some("agent://planner".into()), ..Claimed::default() });
+    special.call.claimed = Some(Claimed { subject: Some("agent://planner".into()), action_id: Some("act-7".into()), ..Claimed::default() });
     let special_at = world.clock.now();
     let special = ended(store, &tenant, &special, Status::Failed).await;
     world.clock.advance_seconds(60);
@@ -59,6 +59,8 @@ async fn receipts_are_found_by_status_space_time_key_trace_subject_and_action(ki
         (ReceiptFilter { trace_id: of("11112222333344445555666677778888"), ..any() }, vec![&special]),
         (ReceiptFilter { subject: of("agent://planner"), ..any() }, vec![&special]),
         (ReceiptFilter { subject: of("agent://"), ..any() }, vec![]),
+        (ReceiptFilter { action_id: of("act-7"), ..any() }, vec![&special]),
+        (ReceiptFilter { action_id: of("act"), ..any() }, vec![]),
         (ReceiptFilter { action: ActionId::parse(READ).ok(), ..any() }, vec![&special, &plain]),
         (ReceiptFilter { action: ActionId::parse(READ).ok(), status: Some(Status::Succeeded), ..any() }, vec![&plain]),
         (ReceiptFilter { user: Some(tenant.owner.clone()), status: Some(Status::Failed), ..any() }, vec![&special]),
