@@ -571,7 +571,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 55] = [
+    const FAILURES: [&str; 59] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -584,6 +584,10 @@ mod tests {
         "file_io_failed",
         "file_not_found",
         "file_too_large",
+        "http_429",
+        "http_502",
+        "http_503",
+        "http_504",
         "interrupted",
         "invalid_params",
         "listing_invalid",

@@ -332,7 +332,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// What a call fails with where it is not the call itself that is the cause: its source, its package, its connection or the host.
-    const FAILURES_OF_OTHERS: [&str; 40] = [
+    const FAILURES_OF_OTHERS: [&str; 44] = [
         "breaker_open",
         "command_not_allowed",
         "disk_full",
@@ -340,6 +340,10 @@ mod tests {
         "evidence_of_another_call",
         "evidence_unreadable",
         "file_io_failed",
+        "http_429",
+        "http_502",
+        "http_503",
+        "http_504",
         "interrupted",
         "listing_invalid",
         "mail_login_refused",

@@ -402,6 +402,19 @@ pub fn is_time_out(code: &str) -> bool {
     matches!(code, "source_timed_out" | "package_timed_out")
 }
 
+/// The codes for a host that answered a `GET` with a status that may pass: too many requests, or it or what is behind it cannot answer now.
+const UNAVAILABLE: [(u16, &str); 4] = [(429, "http_429"), (502, "http_502"), (503, "http_503"), (504, "http_504")];
+
+/// The code for an HTTP status that may pass; `None` for one that is an answer.
+pub fn unavailable(status: u16) -> Option<&'static str> {
+    UNAVAILABLE.iter().find(|(known, _)| *known == status).map(|(_, code)| *code)
+}
+
+/// Whether this is the code of a host that could not answer.
+pub fn is_unavailable(code: &str) -> bool {
+    UNAVAILABLE.iter().any(|(_, known)| *known == code)
+}
+
 /// The cause of an error that left no effect, by its code.
 fn cause_of(code: &str) -> FailureCause {
     match code {
@@ -410,6 +423,7 @@ fn cause_of(code: &str) -> FailureCause {
         "breaker_open" | "source_timed_out" | "source_broke" => FailureCause::NotDone,
         // Code of a package that did not end well. One that reaches a limit of memory or output reaches it again.
         "package_failed" | "package_killed" | "package_timed_out" | "package_lost" => FailureCause::Passing,
+        code if is_unavailable(code) => FailureCause::Passing,
         _ => FailureCause::Final,
     }
 }

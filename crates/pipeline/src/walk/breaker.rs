@@ -185,7 +185,7 @@ fn said_by(error: &source::Error, patience: Patience) -> Said {
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
         source::Error::TimedOut { .. } => Said::Fails(error.code()),
         // Package code that was killed or timed out counts as a failure. Code that ended with an error of its own does not.
-        source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),
+        source::Error::Failed { code, .. } if ENDED.contains(code) || source::is_unavailable(code) => Said::Fails(code),
         source::Error::Failed { .. } | source::Error::Reported { .. } => Said::Works,
         // We refused the call; the target was not asked.
         source::Error::NoTurn { .. }

@@ -2,12 +2,15 @@
 
 use crate::automations::{ended, id_of, run, saved, waiting};
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_sqlite};
+use axum::http::StatusCode;
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::ATTEMPTS_MAX;
+use countersign_core::limits::{ATTEMPTS_MAX, BREAKER_FAILURES_MAX};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 on_both_engines!(
     a_call_that_failed_is_made_again_where_that_does_no_harm,
@@ -18,6 +21,7 @@ on_sqlite!(
     nothing_is_made_again_more_often_than_it_may,
     what_a_source_can_tell_is_not_made_again,
     a_call_of_higher_risk_than_its_action_is_no_read,
+    a_host_that_cannot_answer_is_asked_again_and_then_left_alone,
 );
 
 fn source_id() -> String {
@@ -45,6 +49,7 @@ fn failures() -> Vec<(Error, FailureCause)> {
         (reported(FailureCause::Passing), FailureCause::Passing),
         (failed("package_failed"), FailureCause::Passing),
         (failed("package_timed_out"), FailureCause::Passing),
+        (failed("http_503"), FailureCause::Passing),
         (reported(FailureCause::Final), FailureCause::Final),
         (failed("file_not_found"), FailureCause::Final),
         (failed("package_out_of_memory"), FailureCause::Final),
@@ -224,5 +229,37 @@ async fn a_call_of_higher_risk_than_its_action_is_no_read(kind: Kind) {
     }
     let made = agent.client.get(&path).await.ok();
     assert_eq!((&made["status"], server.source.calls().len()), (&json!("failed"), 1), "{made:#}");
+    server.verify().await;
+}
+
+/// It answers, and its answer is that it cannot: that is no success.
+async fn a_host_that_cannot_answer_is_asked_again_and_then_left_alone(kind: Kind) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    let answer = move || {
+        // Only the last attempt of the first call gets what it asks for.
+        let is_answered = counted.fetch_add(1, Ordering::SeqCst) + 1 == ATTEMPTS_MAX;
+        std::future::ready(if is_answered { (StatusCode::OK, "there") } else { (StatusCode::SERVICE_UNAVAILABLE, "down") })
+    };
+    let router = axum::Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let server = TestServer::start_whole(kind, &[&url]).await;
+    let agent = server.agent().await;
+    let there = agent.invoke("http.get", json!({ "url": url })).await.ok();
+    assert_eq!((&there["result"]["body"], &there["invocation"]["attempts"]), (&json!("there"), &json!(ATTEMPTS_MAX)), "{there:#}");
+    for _ in 0..BREAKER_FAILURES_MAX {
+        let down = agent.invoke("http.get", json!({ "url": url })).await;
+        down.problem(502, "source_failed");
+        assert_eq!(
+            (&down.body["error"], &server.shown(&down.id()).await["attempts"]),
+            (&json!("http_503"), &json!(ATTEMPTS_MAX)),
+            "{down:?}"
+        );
+    }
+    let left_alone = agent.invoke("http.get", json!({ "url": url })).await;
+    assert_eq!((left_alone.status, &left_alone.body["error"]), (502, &json!("breaker_open")), "{left_alone:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), (1 + BREAKER_FAILURES_MAX) * ATTEMPTS_MAX);
     server.verify().await;
 }

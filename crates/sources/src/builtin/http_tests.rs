@@ -3,6 +3,8 @@
 use super::*;
 use crate::builtin::tests::{call, context, preview};
 use countersign_core::limits::{HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
+use countersign_core::retry::FailureCause;
+use countersign_core::source::AfterError;
 use serde_json::json;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -163,14 +165,29 @@ async fn an_allowed_url_is_got_with_the_callers_headers() {
 }
 
 #[tokio::test]
-async fn any_status_is_a_result() {
+async fn any_status_that_will_not_pass_is_a_result() {
     let server = Server::start(|path| answer(&format!("{} Some", &path[1..]), "", "words")).await;
     let http = http_to(&[&server]);
     for (status, quality) in
-        [(200, 1_000), (201, 1_000), (304, 0), (300, 0), (301, 0), (400, 0), (401, 0), (404, 0), (429, 0), (500, 0), (503, 0)]
+        [(200, 1_000), (201, 1_000), (304, 0), (300, 0), (301, 0), (400, 0), (401, 0), (404, 0), (500, 0), (501, 0), (505, 0)]
     {
         let output = get(&http, &server.url(&format!("/{status}"))).await.unwrap();
         assert_eq!((&output.value["status"], output.quality_thousandths), (&json!(status), quality));
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_may_pass_fails_a_read_and_says_which_it_was() {
+    let server = Server::start(|path| answer(&format!("{} Some", &path[1..]), "", "words")).await;
+    let http = http_to(&[&server]);
+    for (status, code) in [(429, "http_429"), (502, "http_502"), (503, "http_503"), (504, "http_504")] {
+        let url = server.url(&format!("/{status}"));
+        let error = get(&http, &url).await.unwrap_err();
+        assert_eq!((error.code(), error.cause(), error.after()), (code, FailureCause::Passing, AfterError::NoEffect), "{error}");
+        assert!(error.to_string().contains(&status.to_string()), "{error}");
+        // Only the server knows whether a request with an effect was performed.
+        let sent = call(&http, "http.request", json!({ "method": "POST", "url": url })).await.unwrap();
+        assert_eq!(sent.value["status"], status);
     }
 }
 

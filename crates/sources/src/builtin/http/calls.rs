@@ -3,9 +3,9 @@
 use super::HttpConfig;
 use crate::Error as SetupError;
 use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Target, asks_to_come_back, headers};
-use crate::words::{patience, refused};
+use crate::words::{failed, patience, refused};
 use countersign_core::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
-use countersign_core::source::{CallContext, Error, Output};
+use countersign_core::source::{CallContext, Error, Output, unavailable};
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
@@ -65,6 +65,9 @@ impl Calls {
         if let Some(retry_after_ms) = asks_to_come_back(&response) {
             let message = format!("it answered {}", response.status());
             return Err(Error::Busy { source_id: "http".to_owned(), message, retry_after_ms });
+        }
+        if let Some(code) = unavailable(response.status().as_u16()) {
+            return Err(failed(code, format!("the host answered {}; nothing was changed", response.status())));
         }
         let head = Head::of(&response);
         let body = self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await;
