@@ -309,6 +309,7 @@ impl Walk {
             space = invocation.space.as_str(),
             action = invocation.action.as_str(),
             source = invocation.action.source(),
+            tier = invocation.tier.as_str(),
             requires = facts.requires,
             profile = facts.profile,
             mode = invocation.decision.mode.as_str(),
