@@ -22,7 +22,6 @@ pub(crate) use scalar::{Scalar, ScalarRef};
 pub use schema::schema;
 
 use crate::Mistake;
-use countersign_core::json::escape;
 use countersign_core::nearest::nearest;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -72,12 +71,12 @@ impl Filter {
     /// Reads a filter, or says everything that is wrong with it. Pointers start at the filter. Where its paths begin was checked when it was
     /// saved.
     pub fn parse(value: &Value) -> Result<Self, Vec<Mistake>> {
-        parse::filter(value)
+        parse::filter(value, &|_| None)
     }
 
     /// Reads the filter of an event trigger: each path begins at a member that events have.
     pub fn of_events(value: &Value) -> Result<Self, Vec<Mistake>> {
-        Self::rooted(value, &|path| {
+        parse::filter(value, &|path| {
             let first = path.names().first().filter(|first| !EVENT_MEMBERS.contains(&&***first))?;
             let near = nearest(first, EVENT_MEMBERS).first().map_or_else(|| format!("data.{path}"), |near| (*near).to_owned());
             let mistake = Mistake::new(PATH_UNKNOWN, format!("no event has a member `{first}`"));
@@ -88,7 +87,7 @@ impl Filter {
     /// Reads the filter of a webhook: each path begins at `inputs`, with the name of one that there can be, or at `event`. `inputs` are those
     /// names, or `None` where the schema does not say which.
     pub fn of_webhooks(value: &Value, inputs: Option<&BTreeSet<String>>) -> Result<Self, Vec<Mistake>> {
-        Self::rooted(value, &|path| {
+        parse::filter(value, &|path| {
             let (first, second) = (path.names().first()?, path.names().get(1));
             let unknown = match (&**first, second, inputs) {
                 ("inputs", Some(name), Some(known)) if !known.contains(&**name) => format!("there is no input `{name}`"),
@@ -102,13 +101,6 @@ impl Filter {
         })
     }
 
-    /// Reads a filter, and refuses each path with which something is wrong.
-    fn rooted(value: &Value, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Result<Self, Vec<Mistake>> {
-        let filter = Self::parse(value)?;
-        let mistakes = filter.mistakes(wrong);
-        if mistakes.is_empty() { Ok(filter) } else { Err(mistakes) }
-    }
-
     /// The filter that every event satisfies: what a trigger without `filters` has. It cannot be written as JSON.
     pub const fn all() -> Self {
         Self { members: Vec::new() }
@@ -118,15 +110,6 @@ impl Filter {
     /// speak of the same element.
     pub fn members(&self) -> impl Iterator<Item = (String, Self)> {
         self.members.iter().map(|member| (member.name(), Self { members: vec![member.clone()] }))
-    }
-
-    /// What is wrong with the paths of its tests, with pointers from the filter.
-    fn mistakes(&self, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Vec<Mistake> {
-        let below = |member: &Member| format!("/{}", escape(&member.name()));
-        self.members
-            .iter()
-            .flat_map(|member| member.mistakes(wrong).into_iter().map(move |mistake| mistake.under(&below(member))))
-            .collect()
     }
 
     /// What each part costs, in the order of the filter.
@@ -158,18 +141,6 @@ impl Member {
             Self::And(_) => "$and".to_owned(),
             Self::Or(_) => "$or".to_owned(),
             Self::Not(_) => "$not".to_owned(),
-        }
-    }
-
-    fn mistakes(&self, wrong: &dyn Fn(&Path) -> Option<Mistake>) -> Vec<Mistake> {
-        match self {
-            Self::Field(path, _) => wrong(path).into_iter().collect(),
-            Self::And(filters) | Self::Or(filters) => {
-                let all = filters.iter().enumerate();
-                all.flat_map(|(at, filter)| filter.mistakes(wrong).into_iter().map(move |mistake| mistake.under(&format!("/{at}"))))
-                    .collect()
-            }
-            Self::Not(filter) => filter.mistakes(wrong),
         }
     }
 }

@@ -14,19 +14,21 @@ pub(super) const OPERATORS: [&str; 13] =
     ["equals", "not_equals", "in", "not_in", "starts_with", "ends_with", "contains", "regex", "gt", "gte", "lt", "lte", "exists"];
 const COMBINATORS: [&str; 3] = ["$and", "$or", "$not"];
 
-pub(super) fn filter(value: &Value) -> Result<Filter, Vec<Mistake>> {
+/// `astray` says what is wrong with a path that can be read.
+pub(super) fn filter(value: &Value, astray: &dyn Fn(&Path) -> Option<Mistake>) -> Result<Filter, Vec<Mistake>> {
     let bytes = value.to_string().len();
     if bytes > limits::FILTER_BYTES_MAX {
         return Err(vec![budget::too_complex(format!("the filter has {bytes} bytes, and {} is the most", limits::FILTER_BYTES_MAX))]);
     }
-    let mut reader = Reader { mistakes: Vec::new() };
+    let mut reader = Reader { astray, mistakes: Vec::new() };
     let filter = reader.filter(value, "", 1);
+    let mut mistakes = reader.mistakes;
+    if let Some(filter) = &filter {
+        mistakes.extend(budget::judge(filter));
+    }
     match filter {
-        Some(filter) if reader.mistakes.is_empty() => {
-            let too_much = budget::judge(&filter);
-            if too_much.is_empty() { Ok(filter) } else { Err(too_much) }
-        }
-        Some(_) | None => Err(reader.mistakes),
+        Some(filter) if mistakes.is_empty() => Ok(filter),
+        Some(_) | None => Err(mistakes),
     }
 }
 
@@ -35,11 +37,12 @@ pub(super) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-struct Reader {
+struct Reader<'w> {
+    astray: &'w dyn Fn(&Path) -> Option<Mistake>,
     mistakes: Vec<Mistake>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn wrong<T>(&mut self, at: &str, message: impl Into<String>, hint: Option<String>) -> Option<T> {
         self.mistake(at, Mistake { hint, ..Mistake::new(INVALID, message) })
     }
@@ -87,6 +90,8 @@ impl Reader {
                         Some(r"a path is names with dots between them; a dot in a name is written `\.`, a backslash `\\`".to_owned()),
                     ),
                 };
+                // Where it looks says nothing about what it tests: both mistakes are told.
+                self.mistakes.extend(path.as_ref().and_then(self.astray).map(|mistake| mistake.under(at)));
                 let test = self.test(value, at);
                 Some(Member::Field(path?, test?))
             }

@@ -246,6 +246,33 @@ fn all_mistakes_are_told_at_once_each_at_its_place() {
 }
 
 #[test]
+fn a_path_that_no_event_has_is_told_beside_every_other_mistake() {
+    let filter = json!({
+        "dta.x": 1,
+        "data.size": { "gtt": 1 },
+        "$or": [{ "tipe": { "equals": [] } }, { "data.a": 1 }],
+        "$not": { "datta": { "in": [1] } },
+    });
+    let told: Vec<_> = Filter::of_events(&filter).unwrap_err().into_iter().map(|mistake| (mistake.code, mistake.pointer)).collect();
+    let expected = [
+        ("filter_path_unknown", "/dta.x"),
+        ("filter_invalid", "/data.size/gtt"),
+        ("filter_path_unknown", "/$or/0/tipe"),
+        ("filter_invalid", "/$or/0/tipe/equals"),
+        ("filter_path_unknown", "/$not/datta"),
+    ];
+    assert_eq!(told, expected.map(|(code, pointer)| (code, pointer.to_owned())));
+    // Also beside what costs too much.
+    let many = (0..=limits::FILTER_LEAVES_MAX).map(|field| (format!("f{field}"), json!(1))).collect::<Value>();
+    let told = Filter::of_events(&many).unwrap_err();
+    assert!(["filter_path_unknown", "filter_too_complex"].iter().all(|code| told.iter().any(|mistake| mistake.code == *code)));
+    let inputs = ["size".to_owned()].into();
+    let told = Filter::of_webhooks(&json!({ "inputs.sise": 1, "event.a": {} }), Some(&inputs)).unwrap_err();
+    let told: Vec<_> = told.into_iter().map(|mistake| mistake.code).collect();
+    assert_eq!(told, ["filter_path_unknown", "filter_invalid"]);
+}
+
+#[test]
 fn the_nearest_operator_is_suggested() {
     for (name, nearest) in
         [("equal", "equals"), ("startswith", "starts_with"), ("not_equal", "not_equals"), ("exist", "exists"), ("regexp", "regex")]
