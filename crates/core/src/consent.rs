@@ -24,6 +24,16 @@ pub fn purpose_of(action: &ActionId) -> String {
     format!("action:{action}")
 }
 
+/// A purpose in our words: older contracts say `tool:files.write_text`.
+pub fn in_our_words(purpose: &str) -> String {
+    purpose.strip_prefix("tool:").map_or_else(|| purpose.to_owned(), |action| format!("action:{action}"))
+}
+
+/// The same purpose in the older words, if they have one for it.
+pub fn in_older_words(purpose: &str) -> Option<String> {
+    purpose.strip_prefix("action:").map(|action| format!("tool:{action}"))
+}
+
 /// The purposes of which one is enough to call this action: its own, and that of every action of its source.
 pub fn purposes_of(action: &ActionId) -> [String; 2] {
     [purpose_of(action), format!("action:{}.*", action.source())]
@@ -56,6 +66,12 @@ mod tests {
         }
         assert_eq!(action_of("redaction:message.to"), Some("message.to"));
         assert_eq!(action_of("group:mail"), None);
+        for (theirs, ours) in
+            [("tool:files.write_text", "action:files.write_text"), ("tool:files.*", "action:files.*"), ("group:mail", "group:mail")]
+        {
+            assert_eq!(in_our_words(theirs), ours);
+            assert_eq!(in_older_words(ours), (theirs != ours).then(|| theirs.to_owned()));
+        }
         for bad in ["", "action", "action:", ":x", "action:a b", "a:b\0", "action:x:y"] {
             assert!(!is_purpose(bad), "{bad}");
         }

@@ -191,6 +191,10 @@ fn without_a_consent_for_the_purpose_nothing_leaves() {
     check(&scene(&["action:http.request"]), &policies, Gate::Consent, Verdict::Deny, &["consent.network"]);
     check(&scene(&["x", "action:http.get"]), &policies, Gate::Consent, Verdict::Ok, &["builtin.baseline"]);
     check(&scene(&[]).of("files.list"), &policies, Gate::Consent, Verdict::NotApplicable, &[]);
+    // The older word for the same purpose.
+    let policies = compiled(Gate::Consent, &text.replace("context.purpose", "\"tool:http.get\""));
+    check(&scene(&["action:http.request"]), &policies, Gate::Consent, Verdict::Deny, &["consent.network"]);
+    check(&scene(&["action:http.get"]), &policies, Gate::Consent, Verdict::Ok, &["builtin.baseline"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use cedar_policy::{
     Context, ContextCreationError, Entity, EntityAttrEvaluationError, EntityId, EntityTypeName, EntityUid, ParseErrors,
     RestrictedExpression,
 };
+use countersign_core::consent::in_older_words;
 use countersign_core::decision::Drift;
 use countersign_core::principal::Device;
 use countersign_core::{Band, PrincipalId, Tier, Timestamp, UserId};
@@ -87,9 +88,12 @@ impl Vocabulary {
             Reach::Here => false,
             Reach::Elsewhere | Reach::Unknown => true,
         };
+        // A policy may name a purpose by its older word.
+        let older = call.consents.iter().filter_map(|purpose| in_older_words(purpose));
+        let consents: Vec<_> = call.consents.iter().cloned().chain(older).collect();
         let facts = [
             ("requires", strings(&call.action.requires)),
-            ("consents", strings(call.consents)),
+            ("consents", strings(&consents)),
             ("purpose", RestrictedExpression::new_string(format!("action:{}", call.action.id))),
             ("now", datetime(call.now)),
             ("tier", RestrictedExpression::new_long(tier(call.action.tier))),

@@ -2,7 +2,7 @@
 
 use super::{Error, must, must_be_person, sight, sources, spaces, words};
 use crate::App;
-use countersign_core::consent::{Consent, is_purpose};
+use countersign_core::consent::{Consent, in_our_words, is_purpose};
 use countersign_core::limits::CONSENT_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ConsentId, Principal};
@@ -29,6 +29,7 @@ pub(crate) async fn give(
         return Err(Error::invalid("`purpose` must be a kind and a name, such as `action:files.write_text`"));
     }
     let known = app.pipeline().known_purposes(&by.org).await?.without(&sources::hidden(app, by).await?);
+    let purpose = Some(in_our_words(&purpose)).filter(|ours| known.contains(ours)).unwrap_or(purpose);
     if !known.contains(&purpose) {
         return Err(Error::UnknownPurpose { purpose, of_policies: known.of_policies });
     }

@@ -11,6 +11,7 @@ on_sqlite!(
     agents_and_services_give_no_consent,
     a_consent_may_be_asked_of_a_person_instead,
     a_consent_is_withdrawn_by_who_gave_it,
+    a_consent_in_the_older_word_is_one_to_the_action,
 );
 on_postgres!(a_consent_withdrawn_at_one_server_stops_what_the_other_is_about_to_do);
 
@@ -105,6 +106,22 @@ async fn a_consent_is_for_a_purpose_a_space_a_person_and_a_time(kind: Kind) {
         .post("/api/v1/consents", json!({ "purpose": "action:fake.write", "space_id": "spc_nowhere" }))
         .await
         .problem(404, "not_found");
+    server.verify().await;
+}
+
+/// `tool:` is the older word for `action:`, for whoever consents and in a policy.
+async fn a_consent_in_the_older_word_is_one_to_the_action(kind: Kind) {
+    let server = needing_consent(kind, "allow").await;
+    let agent = server.agent().await;
+    let given = server.owner.post("/api/v1/consents", json!({ "purpose": "tool:fake.write" })).await.ok();
+    assert_eq!(given["purpose"], "action:fake.write");
+    agent.invoke("fake.write", json!({})).await.ok();
+    let older = NEEDED.replace("context.purpose", "\"tool:fake.write\"");
+    server.owner.set_policies(json!({ "consent": older })).await.ok();
+    agent.invoke("fake.write", json!({})).await.ok();
+    withdraw(&server, given["id"].as_str().unwrap()).await;
+    agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    server.owner.post("/api/v1/consents", json!({ "purpose": "tool:fake.nothing" })).await.problem(400, "invalid_request");
     server.verify().await;
 }
 
