@@ -152,10 +152,48 @@ async fn only_what_cannot_have_reached_a_tool_had_no_effect() {
     let error = call(&gone.source()).await.unwrap_err();
     assert_eq!((error.code(), error.after()), ("source_refused", AfterError::NoEffect), "{error}");
     // A listing has no effect, whatever it is answered with.
+    let server = Server::legacy(|request| (request.method() == "tools/list").then(|| http("503 Service Unavailable", "", ""))).await;
+    let error = list(&server.source()).await.unwrap_err();
+    assert_eq!((error.code(), error.after()), ("source_broke", AfterError::NoEffect), "{error}");
+    assert_eq!(error.to_string(), "source `kit` did not list its tools: it answered 503 Service Unavailable");
     for status in ["400 Bad Request", "302 Found"] {
         let server = Server::legacy(move |request| (request.method() == "tools/list").then(|| http(status, "", ""))).await;
         assert_eq!(list(&server.source()).await.unwrap_err().code(), "source_refused", "{status}");
     }
+}
+
+#[tokio::test]
+async fn an_error_that_is_not_of_the_protocol_is_told_by_its_status() {
+    const DOWN: &str = r#"{"error": "down"}"#;
+    let answered = |status: &'static str, body: &'static str, method: &'static str| {
+        Server::legacy(move |request| (request.method() == method).then(|| http(status, "content-type: application/json\r\n", body)))
+    };
+    let reading = CallContext { is_read: true, ..context() };
+    for (status, code, cause) in [
+        ("503 Service Unavailable", "source_broke", FailureCause::Unknown),
+        ("500 Internal Server Error", "source_broke", FailureCause::Unknown),
+        ("400 Bad Request", "source_refused", FailureCause::Final),
+    ] {
+        let server = answered(status, DOWN, "tools/call").await;
+        let error = server.source().call(&reading, &ActionId::parse("kit.look").unwrap(), &json!({})).await.unwrap_err();
+        assert_eq!((error.code(), error.cause()), (code, cause), "{status}: {error}");
+        assert!(error.to_string().contains(status), "{error}");
+        let error = call(&answered(status, DOWN, "tools/call").await.source()).await.unwrap_err();
+        assert_eq!((error.code(), error.after()), ("source_broke", AfterError::Unknown), "{status}: {error}");
+        let error = list(&answered(status, DOWN, "tools/list").await.source()).await.unwrap_err();
+        assert_eq!((error.code(), error.after()), (code, AfterError::NoEffect), "{status}: {error}");
+        assert!(error.to_string().contains(status), "{error}");
+    }
+    // One of the protocol is told in its words, whatever its status.
+    let server = Server::legacy(|request| {
+        let error = json!({ "jsonrpc": "2.0", "id": request.id(), "error": { "code": -32000, "message": "no such table" } }).to_string();
+        let answers = request.method() == "tools/call";
+        answers.then(|| http("500 Internal Server Error", "content-type: application/json\r\n", error))
+    })
+    .await;
+    let error = call(&server.source()).await.unwrap_err();
+    assert_eq!(error.code(), "source_reported_error", "{error}");
+    assert!(error.to_string().contains("no such table"), "{error}");
 }
 
 #[tokio::test]

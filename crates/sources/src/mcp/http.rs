@@ -401,11 +401,12 @@ fn has_type(response: &Response, expected: &str) -> bool {
     found.split(';').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(expected))
 }
 
-/// Whether the text is a JSON-RPC error.
+/// Whether the text is a JSON-RPC error. What stands before the server may answer with an `error` of its own: then the status decides.
 fn is_error(text: &str) -> bool {
     #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only that they are there matters")]
     struct Reply {
-        #[expect(dead_code, reason = "only that it is there matters")]
+        jsonrpc: IgnoredAny,
         error: IgnoredAny,
     }
     object::<Reply>(text).is_some()

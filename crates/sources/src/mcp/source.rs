@@ -11,7 +11,7 @@ use super::told::{Hearer, Told};
 use super::tool::Common;
 use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
-use crate::words::{patience, refused};
+use crate::words::{failed, patience, refused};
 use countersign_core::action::{Effect, Profile};
 use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
 use countersign_core::ports::events::SOURCE_TOOLS_CHANGED;
@@ -217,7 +217,8 @@ impl McpSource {
         // Read first, so that a change during the listing is not missed.
         let revision = self.changes.revision.load(Ordering::Acquire);
         let connection = self.connected(until).await?;
-        let listed = self.reconsider(&connection, listing::list(&connection, &self.common, until).await).await?;
+        let listed = self.reconsider(&connection, listing::list(&connection, &self.common, until).await).await;
+        let listed = listed.map_err(|error| without_doubt(&self.id, error))?;
         self.changes.listed.store(revision, Ordering::Release);
         self.wants_header_params.store(connection.has_header_params(), Ordering::Relaxed);
         if !listed.skipped.is_empty() {
@@ -324,6 +325,14 @@ fn is_doubtful(error: &Error) -> bool {
         | Error::TimedOut { .. }
         | Error::WorkspaceElsewhere
         | Error::PreviewUnsupported { .. } => false,
+    }
+}
+
+/// The error of a listing: it has no effect that could be in doubt, so it says only what the server did.
+fn without_doubt(id: &SourceId, error: Error) -> Error {
+    match error {
+        Error::Broken { message, .. } => failed("source_broke", format!("source `{id}` did not list its tools: {message}")),
+        other => other,
     }
 }
 
