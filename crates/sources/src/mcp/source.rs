@@ -332,7 +332,15 @@ fn is_doubtful(error: &Error) -> bool {
 fn without_doubt(id: &SourceId, error: Error) -> Error {
     match error {
         Error::Broken { message, .. } => failed("source_broke", format!("source `{id}` did not list its tools: {message}")),
-        other => other,
+        other @ (Error::Unreachable { .. }
+        | Error::Busy { .. }
+        | Error::NoTurn { .. }
+        | Error::TimedOut { .. }
+        | Error::Reported { .. }
+        | Error::Refused { .. }
+        | Error::Failed { .. }
+        | Error::WorkspaceElsewhere
+        | Error::PreviewUnsupported { .. }) => other,
     }
 }
 
