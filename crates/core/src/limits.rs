@@ -604,6 +604,8 @@ pub const MCP_LISTENERS_PER_CALLER_MAX: usize = 32;
 pub const SOURCES_MAX_DEFAULT: u32 = 20;
 /// The highest number that an operator may set.
 pub const SOURCES_MAX: u32 = 1_000;
+/// Hosts, networks or commands that operators may allow, of each; the next is refused with `invalid_request`.
+pub const ALLOWED_MAX: usize = 1_000;
 /// Characters of a source's title; a longer one is refused with `invalid_request`.
 pub const SOURCE_TITLE_CHARS_MAX: usize = 200;
 /// Variables of an MCP program, words of its command, and bytes of each; more are refused with `invalid_request`.

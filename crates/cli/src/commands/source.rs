@@ -5,6 +5,7 @@ mod drift;
 mod edit;
 mod harvest;
 mod pause;
+mod program;
 mod review;
 mod tiers;
 
@@ -94,7 +95,7 @@ impl Resource for AddedSourceView {
     const NOUN: &'static str = "source";
     const LIST: &'static str = "source list";
     const PATH: &'static [&'static str] = &["sources"];
-    const EMPTY: &'static str = "no sources were added: countersign source add NAME --mcp URL";
+    const EMPTY: &'static str = "no sources were added: countersign source add NAME --mcp URL, or countersign source add NAME -- COMMAND";
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["title"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("name", Column::Whole, |one, _| text(&one.id)),

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken set-up fails the test at once")]
 
 mod actions;
+mod allow;
 mod answers;
 mod artifacts;
 mod automations;

@@ -19,7 +19,7 @@ use countersign_core::resident::Spec;
 use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const OWN: [&str; 5] = ["/stage", "/tmp", "/proc", "/dev", WORKSPACE];
 const MEMORY_MB_MIN: u64 = 16;
 
 /// A program that an operator allows.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowedProgram {
     /// The program and its arguments. A source names exactly these words.
