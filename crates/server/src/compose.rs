@@ -33,7 +33,7 @@ use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
-use sources::mcp::AllowedPrograms;
+use sources::mcp::{AllowedPrograms, ProgramFolders};
 use sources::oauth::Own;
 use sources::package::Packages;
 use std::path::Path;
@@ -467,7 +467,8 @@ fn added(
     residents: Arc<dyn Residents>,
     homes: &Arc<Homes>,
 ) -> Result<AddedRegistry, Error> {
-    let programs = AllowedPrograms::new(config.mcp_commands.clone(), &config.source_allowed_networks);
+    let folders = ProgramFolders::below(&config.data);
+    let programs = AllowedPrograms::new(config.mcp_commands.clone(), &config.source_allowed_networks, folders);
     Ok(AddedRegistry::new(AddedConfig {
         store: store.clone(),
         connections: connections.clone(),

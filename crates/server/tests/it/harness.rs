@@ -20,7 +20,7 @@ use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{Mailer, Route, Sender, Senders};
-use sources::mcp::AllowedPrograms;
+use sources::mcp::{AllowedPrograms, ProgramFolders};
 use sources::oauth::Own;
 use sources::web::HostRule;
 use sources::workspace::{Folders, Places};
@@ -429,7 +429,7 @@ impl TestServer {
             connections: connections.clone(),
             allowed_hosts: home.hosts.clone(),
             allowed_networks: networks.clone(),
-            programs: AllowedPrograms::new(Vec::new(), &[]).unwrap(),
+            programs: AllowedPrograms::new(Vec::new(), &[], ProgramFolders::default()).unwrap(),
             residents: None,
             homes: None,
             sources_max: SOURCES_MAX,

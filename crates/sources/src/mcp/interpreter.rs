@@ -42,7 +42,7 @@ const PROJECT_LEVELS_MAX: usize = 4;
 /// Interpreters whose first argument is the script.
 const TAKE_SCRIPTS: [&str; 4] = ["node", "python", "bun", "deno"];
 /// Where the jail has folders of its own, so that nothing of the host can be shown there.
-const OF_JAIL: [&str; 7] = ["/stage", "/tmp", "/proc", "/dev", "/data", "/workspace", IN_JAIL];
+const OF_JAIL: [&str; 6] = ["/stage", "/tmp", "/proc", "/dev", "/workspace", IN_JAIL];
 
 /// A search under way.
 pub(super) struct Finding {
@@ -330,14 +330,12 @@ fn npm_program(asked: &Asked, root: &Path) -> Result<PathBuf, Error> {
     let manifest = std::fs::read(root.join(&folder).join("package.json")).unwrap_or_default();
     let manifest: Value = serde_json::from_slice(&manifest).map_err(|_| wrong("has no readable package.json".to_owned()))?;
     let own = asked.name.rsplit('/').next().unwrap_or_default();
-    let file = match &manifest["bin"] {
-        Value::String(file) if asked.program.as_deref().is_none_or(|program| program == own) => Some(file.as_str()),
-        Value::Object(programs) => match &asked.program {
-            Some(program) => programs.get(program).and_then(Value::as_str),
-            None if programs.len() == 1 => programs.values().next().and_then(Value::as_str),
-            None => programs.get(own).and_then(Value::as_str),
-        },
-        _ => None,
+    let programs = &manifest["bin"];
+    let file = match (programs.as_object(), &asked.program) {
+        (Some(programs), Some(program)) => programs.get(program).and_then(Value::as_str),
+        (Some(programs), None) if programs.len() == 1 => programs.values().next().and_then(Value::as_str),
+        (Some(programs), None) => programs.get(own).and_then(Value::as_str),
+        (None, program) => programs.as_str().filter(|_| program.as_deref().is_none_or(|program| program == own)),
     };
     let file = file.map(Path::new).filter(|file| file.components().all(|part| !matches!(part, std::path::Component::ParentDir)));
     let file = file.filter(|file| !file.is_absolute()).ok_or_else(|| {

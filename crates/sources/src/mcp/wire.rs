@@ -6,9 +6,11 @@
 
 use super::budget::{Budget, Exhausted};
 use super::given::Given;
+use super::last_words::{LastWords, Observed};
 use super::slot::{Answer, InSlot, Raw, Slot};
 use super::told::Told;
 use crate::words::said;
+use countersign_core::jail::{self, Ended};
 use countersign_core::limits::{MCP_ASKED_AT_ONCE, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX};
 use countersign_core::source::Error;
 use parking_lot::Mutex;
@@ -18,7 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The traffic of one connection.
 pub(super) struct Wire {
@@ -36,6 +38,8 @@ pub(super) struct Wire {
     hear: Box<dyn Fn(Told) + Send + Sync>,
     /// Whether the server listed tools whose params it wants in headers.
     has_header_params: AtomicBool,
+    /// The program at the other end, if it is one.
+    program: OnceLock<Observed>,
 }
 
 struct UnderWay {
@@ -109,7 +113,18 @@ impl Wire {
             ended: Mutex::default(),
             hear: Box::new(hear),
             has_header_params: AtomicBool::new(false),
+            program: OnceLock::new(),
         })
+    }
+
+    /// Observes the program at the other end.
+    pub(super) fn observe(&self, program: Observed) {
+        let _ = self.program.set(program);
+    }
+
+    /// What the program at the other end said beside its messages, and how it ended, without the secrets that it was given.
+    pub(super) fn last_words(&self) -> Option<LastWords> {
+        self.program.get().map(|program| program.last_words(&self.given))
     }
 
     pub(super) fn source_id(&self) -> &str {
@@ -118,6 +133,14 @@ impl Wire {
 
     pub(super) fn has_header_params(&self) -> bool {
         self.has_header_params.load(Ordering::Relaxed)
+    }
+
+    /// The same, once the program has ended; `None`: it still lives, without a stdout.
+    pub(super) fn last_words_of(&self, ended: Option<Result<Ended, jail::Error>>) -> Option<LastWords> {
+        self.program.get().map(|program| {
+            program.note(ended);
+            program.last_words(&self.given)
+        })
     }
 
     /// Notes a message that is about to be sent, and returns the id if it is a request.
@@ -132,10 +155,13 @@ impl Wire {
         };
         let slot = request.request.extensions().get::<InSlot>().map(|InSlot(slot)| Arc::downgrade(slot));
         let is_listing = matches!(request.request, ClientRequest::ListToolsRequest(_));
+        let begins_anew = matches!(request.request, ClientRequest::InitializeRequest(_));
         let token = request.request.get_meta().get_progress_token();
         let mut under_way = self.under_way.lock();
         // A request is sent again, under its id, when its session had ended. The rest are requests that nobody waits for any more.
         under_way.retain(|other| other.id != request.id && other.slot.as_ref().is_none_or(|slot| slot.strong_count() > 0));
+        // A slow server answers the question whether it speaks the later revision when nobody waits for that any more.
+        under_way.retain(|other| !begins_anew || other.slot.is_some());
         under_way.push(UnderWay { id: request.id.clone(), token, slot, is_listing });
         Some(request.id.clone())
     }
