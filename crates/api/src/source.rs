@@ -121,7 +121,6 @@ pub struct AddedSourceView {
     pub removed_at: Option<Timestamp>,
     pub harvest: HarvestView,
     /// The program, since it was first started by this server; null for a source that is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<SourceProgramView>,
 }
 
