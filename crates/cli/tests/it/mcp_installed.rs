@@ -51,7 +51,7 @@ fn text(answer: &Value) -> &str {
 async fn scripts_and_environments_run_as_they_are_installed_and_need_no_readable_folders() {
     let installed = testkit::mcp_servers();
     let at = |path: &str| installed.join(path).to_str().unwrap().to_owned();
-    let code = "from fastmcp import FastMCP\nkit = FastMCP('kit')\n@kit.tool(annotations={'readOnlyHint': True})\ndef where() -> str:\n    import sys\n    return sys.prefix\nkit.run(show_banner=False)";
+    let code = "from fastmcp import FastMCP\nkit = FastMCP('kit')\n@kit.tool(annotations={'readOnlyHint': True})\ndef where() -> str:\n    import sys\n    return sys.prefix\nkit.run()";
     let script = json!([at("node_modules/.bin/mcp-server-everything")]);
     let python = json!([at("python/bin/python"), "-c", code]);
     let server = serve(&[json!({ "command": script, "memory_mb": 1024 }), json!({ "command": python, "memory_mb": 1024 })]);

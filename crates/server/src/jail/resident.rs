@@ -116,8 +116,7 @@ fn too_much(folder: &Folder) -> String {
     let megabytes = folder.bytes_max >> 20;
     format!(
         "its folder has more than the {megabytes} MiB or {MCP_PROGRAM_FOLDER_FILES_MAX} files that it may have: an operator raises `folder_mb`, or \
-         makes room in `{}`",
-        folder.host.display()
+         makes room in it, below `kept` in the data folder"
     )
 }
 

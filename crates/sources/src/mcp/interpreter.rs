@@ -435,6 +435,67 @@ mod tests {
         }
     }
 
+    fn found(words: &[&str]) -> Result<Located, Error> {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        Finding::new(Programs::default(), &words).command(&words)
+    }
+
+    #[test]
+    fn what_is_installed_is_found_with_what_it_needs() {
+        let installed = testkit::mcp_servers().canonicalize().unwrap();
+        let at = |path: &str| installed.join(path).to_str().unwrap().to_owned();
+        let shows =
+            |located: &Located, path: &Path| located.shown.iter().any(|shown| shown.jail == shown.host && path.starts_with(&shown.host));
+        // The Python of an environment keeps its name, by which it finds the environment.
+        let python = at("python/bin/python");
+        let located = found(&[&python, "-m", "kit"]).unwrap();
+        assert_eq!((&located.name, located.args.as_slice()), (&python, &["-m".to_owned(), "kit".to_owned()][..]));
+        assert_eq!(located.program.path, Path::new(&python).canonicalize().unwrap());
+        assert!(shows(&located, &installed.join("python/lib")) && shows(&located, &located.program.path), "{located:?}");
+        assert!(located.path.starts_with(&at("python/bin:")), "{located:?}");
+        // So does a script of it.
+        let script = at("python/bin/fastmcp");
+        let located = found(&[&script, "run"]).unwrap();
+        assert!(located.name.starts_with(&at("python/bin/python")), "{located:?}");
+        assert_eq!(located.args, [script, "run".to_owned()]);
+        // The script of a package names `node`, and sees the packages beside it.
+        let located = found(&[&at("node_modules/.bin/mcp-server-everything"), "stdio"]).unwrap();
+        let script = installed.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        assert_eq!(located.args, [script.to_str().unwrap().to_owned(), "stdio".to_owned()]);
+        assert!(shows(&located, &installed.join("node_modules")), "{located:?}");
+        // The same by the interpreter itself; other words make another digest.
+        let named = found(&["node", script.to_str().unwrap(), "stdio"]).unwrap();
+        assert!(shows(&named, &installed.join("node_modules")) && named.args == located.args, "{named:?}");
+        assert_ne!(named.digest, located.digest);
+    }
+
+    #[test]
+    fn what_cannot_run_says_why() {
+        let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        std::fs::create_dir(folder.path().join("shims")).unwrap();
+        let (text, own) = (write("text", "hello"), write("own.sh", "#!/bin/sh\n"));
+        let shim = write("shims/kit", "#!/usr/bin/env bash\n");
+        let ring = folder.path().join("ring").to_str().unwrap().to_owned();
+        write("ring", &format!("#!{ring}\n"));
+        for (word, expected) in [
+            ("/opt/countersign-has-none", "there is no file"),
+            ("countersign-has-none", "there is no program `countersign-has-none` in /usr/local/bin"),
+            ("bin/kit", "there is no program"),
+            (&text, "neither a program nor a script"),
+            (&own, "the jail has a folder of its own there"),
+            (&shim, "`pyenv which kit`"),
+            (&ring, "too many scripts"),
+        ] {
+            let error = found(&[word]).unwrap_err();
+            assert!(error.code() == "program_missing" && error.to_string().contains(expected), "{word}: {error}");
+        }
+    }
+
     #[test]
     fn an_entry_point_is_a_name_and_a_function_and_no_code() {
         assert!(parsed_entry("mcp-server-time = mcp_server_time:main").is_some());

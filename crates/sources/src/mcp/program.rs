@@ -23,6 +23,7 @@ use countersign_core::resident::{Folder, Spec};
 use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
@@ -249,10 +250,11 @@ impl AllowedPrograms {
 
     /// The program of a source.
     pub fn program(&self, started: Started) -> Arc<dyn Startable> {
-        Arc::new(OneProgram { allowed: self.clone(), started })
+        Arc::new(OneProgram { allowed: self.clone(), started, ran: Mutex::default() })
     }
 
-    async fn start(&self, started: &Started) -> Result<Start, Error> {
+    /// What a source is given to start its program, and the digest of what runs.
+    async fn start(&self, started: &Started) -> Result<(Start, String), Error> {
         let Started { org, source, command, env, workspace, secrets } = started;
         let (allowed, network) = self.find(command, env)?;
         let (_, located, _) = resolve(command, &self.folders.installed, &self.programs).await?;
@@ -263,7 +265,6 @@ impl AllowedPrograms {
             environment.set_unless_declared(env, "HOME", FOLDER);
         }
         let Located { program, name, args, shown, digest, .. } = located;
-        tracing::debug!(%source, digest, "a program starts");
         // What lies in a folder that is shown is shown with it.
         let is_seen = |path: &Path| allowed.readable.iter().any(|readable| path.starts_with(readable));
         let mut read_only: Vec<_> = shown.into_iter().map(|shown| (shown.host, shown.jail)).collect();
@@ -278,7 +279,7 @@ impl AllowedPrograms {
         let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
         let open_files = u32::try_from(allowed.open_files).unwrap_or(u32::MAX);
         let bare = bare(org, program, allowed.memory_mb * 1024 * 1024);
-        Ok(environment.start(Spec { name: Some(name), args, read_only, folder, open_files, egress, ..bare }))
+        Ok((environment.start(Spec { name: Some(name), args, read_only, folder, open_files, egress, ..bare }), digest))
     }
 
     fn folder(&self, org: &OrgId, source: &SourceId, megabytes: u64) -> Result<Folder, Error> {
@@ -300,11 +301,20 @@ impl AllowedPrograms {
 struct OneProgram {
     allowed: AllowedPrograms,
     started: Started,
+    /// The digest of what ran the last time.
+    ran: Mutex<Option<String>>,
 }
 
 impl Startable for OneProgram {
     fn start(&self) -> Future<'_, Result<Start, Error>> {
-        Box::pin(self.allowed.start(&self.started))
+        Box::pin(async {
+            let (start, digest) = self.allowed.start(&self.started).await?;
+            let before = self.ran.lock().replace(digest.clone());
+            if before.is_some_and(|before| before != digest) {
+                tracing::info!(source = %self.started.source, digest, "its interpreter, script or packages changed since its program last started");
+            }
+            Ok(start)
+        })
     }
 
     fn prepare(&self) -> Future<'_, Result<(), Error>> {

@@ -359,3 +359,74 @@ async fn run<'w>(asked: &Asked, program: &Path, words: impl Iterator<Item = &'w 
 fn not_installed(asked: &Asked, why: &str) -> Error {
     failed("program_missing", format!("the package `{}` could not be installed: {why}", shown(&asked.what())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Option<Asked> {
+        asked(&words.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_command_names_a_package_its_program_and_its_version() {
+        for (words, name, program, args, exact, pinned) in [
+            ("npx -y @a/b", "@a/b", None, 0, None, "npx -y @a/b@9.9.9"),
+            ("npx -y @a/b@1.2.3 c -d", "@a/b", None, 2, Some("1.2.3"), "npx -y @a/b@9.9.9 c -d"),
+            ("npx a@^1.2.3", "a", None, 0, None, "npx a@9.9.9"),
+            (
+                "/opt/node/bin/npx --yes -p a@1.2.3-beta.1 b c",
+                "a",
+                Some("b"),
+                1,
+                Some("1.2.3-beta.1"),
+                "/opt/node/bin/npx --yes -p a@9.9.9 b c",
+            ),
+            ("npx --package=a@latest b", "a", Some("b"), 0, None, "npx --package=a@9.9.9 b"),
+            ("uvx a-b", "a-b", None, 0, None, "uvx a-b==9.9.9"),
+            ("uvx a@1.0 x", "a", None, 1, Some("1.0"), "uvx a==9.9.9 x"),
+            ("uvx --from a[x,y]==1.0.post1 b", "a", Some("b"), 0, Some("1.0.post1"), "uvx --from a[x,y]==9.9.9 b"),
+            ("uvx a>=1,<2", "a", None, 0, None, "uvx a==9.9.9"),
+            ("uvx a==1.*", "a", None, 0, None, "uvx a==9.9.9"),
+        ] {
+            let asked = parsed(words).unwrap();
+            assert_eq!((asked.name.as_str(), asked.program.as_deref(), asked.args.len()), (name, program, args), "{words}");
+            assert_eq!((asked.exact(), asked.pinned("9.9.9").join(" ").as_str()), (exact, pinned), "{words}");
+        }
+        assert_eq!(parsed("node x.js"), None);
+        assert_eq!(normal("Mcp_Server.time"), "mcp-server-time");
+    }
+
+    #[test]
+    fn what_is_no_package_of_a_registry_is_refused() {
+        for words in [
+            "npx",
+            "npx -y",
+            "npx -p",
+            "npx -p a",
+            "npx --call x",
+            "npx ./a",
+            "npx /a",
+            "npx git+ssh://a/b",
+            "npx a/b",
+            "npx npm:a@1.0.0",
+            "npx @a",
+            "npx @../b",
+            "npx a@",
+            "npx a@../b",
+            "npx -y --registry=http://a b",
+            "uvx",
+            "uvx --from",
+            "uvx --with a b",
+            "uvx ./a",
+            "uvx git+https://a/b",
+            "uvx a[x",
+            "uvx a;b",
+            "uvx -a",
+            "uvx a==1;b",
+        ] {
+            let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+            assert_eq!(asked(&words).map_err(|error| error.code()), Err("command_not_allowed"), "{words:?}");
+        }
+    }
+}

@@ -38,11 +38,12 @@ impl Stdio {
     pub(super) fn new(wire: Arc<Wire>, resident: Resident, allowed: Allowances) -> (Self, Arc<dyn Child>) {
         let Resident { stdin, stdout, child } = resident;
         let child: Arc<dyn Child> = Arc::from(child);
-        wire.observe(Observed::new(Arc::clone(&child), allowed));
+        let observed = Arc::new(Observed::new(Arc::clone(&child), allowed));
+        wire.observe(Arc::clone(&observed));
         let (to_program, lines) = mpsc::channel(QUEUE);
         let (messages, from_program) = mpsc::channel(QUEUE);
         tokio::spawn(write(stdin, lines));
-        tokio::spawn(Reading { wire: Arc::clone(&wire), child: Arc::clone(&child), messages }.read(stdout));
+        tokio::spawn(Reading { wire: Arc::clone(&wire), child: Arc::clone(&child), observed, messages }.read(stdout));
         (Self { wire, to_program, from_program }, child)
     }
 }
@@ -97,6 +98,7 @@ async fn write(mut stdin: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Lin
 struct Reading {
     wire: Arc<Wire>,
     child: Arc<dyn Child>,
+    observed: Arc<Observed>,
     messages: mpsc::Sender<ServerJsonRpcMessage>,
 }
 
@@ -161,7 +163,8 @@ impl Reading {
 
     async fn ended(&self) -> Error {
         let ended = tokio::time::timeout(ENDING, self.child.ended()).await.ok();
-        let message = self.wire.last_words_of(ended).map_or_else(|| "its program ended".to_owned(), |words| words.in_a_sentence());
+        self.observed.note(ended);
+        let message = self.observed.last_words(&self.wire.given).in_a_sentence();
         Error::Broken { source_id: self.wire.source_id().to_owned(), message }
     }
 }

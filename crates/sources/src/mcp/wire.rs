@@ -10,7 +10,6 @@ use super::last_words::{LastWords, Observed};
 use super::slot::{Answer, InSlot, Raw, Slot};
 use super::told::Told;
 use crate::words::said;
-use countersign_core::jail::{self, Ended};
 use countersign_core::limits::{MCP_ASKED_AT_ONCE, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX};
 use countersign_core::source::Error;
 use parking_lot::Mutex;
@@ -20,7 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// The traffic of one connection.
 pub(super) struct Wire {
@@ -39,7 +38,7 @@ pub(super) struct Wire {
     /// Whether the server listed tools whose params it wants in headers.
     has_header_params: AtomicBool,
     /// The program at the other end, if it is one.
-    program: OnceLock<Observed>,
+    program: Mutex<Option<Arc<Observed>>>,
 }
 
 struct UnderWay {
@@ -113,18 +112,19 @@ impl Wire {
             ended: Mutex::default(),
             hear: Box::new(hear),
             has_header_params: AtomicBool::new(false),
-            program: OnceLock::new(),
+            program: Mutex::default(),
         })
     }
 
     /// Observes the program at the other end.
-    pub(super) fn observe(&self, program: Observed) {
-        let _ = self.program.set(program);
+    pub(super) fn observe(&self, program: Arc<Observed>) {
+        *self.program.lock() = Some(program);
     }
 
     /// What the program at the other end said beside its messages, and how it ended, without the secrets that it was given.
     pub(super) fn last_words(&self) -> Option<LastWords> {
-        self.program.get().map(|program| program.last_words(&self.given))
+        let program = self.program.lock().clone();
+        program.map(|program| program.last_words(&self.given))
     }
 
     pub(super) fn source_id(&self) -> &str {
@@ -133,14 +133,6 @@ impl Wire {
 
     pub(super) fn has_header_params(&self) -> bool {
         self.has_header_params.load(Ordering::Relaxed)
-    }
-
-    /// The same, once the program has ended; `None`: it still lives, without a stdout.
-    pub(super) fn last_words_of(&self, ended: Option<Result<Ended, jail::Error>>) -> Option<LastWords> {
-        self.program.get().map(|program| {
-            program.note(ended);
-            program.last_words(&self.given)
-        })
     }
 
     /// Notes a message that is about to be sent, and returns the id if it is a request.
