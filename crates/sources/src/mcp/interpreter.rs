@@ -169,8 +169,12 @@ impl Finding {
         let mut folders: Vec<String> = path.map(|path| path.to_string_lossy().into_owned()).into_iter().collect();
         if !name.starts_with(IN_JAIL) {
             // Programs start themselves again: under the name that they have, or by the file that the kernel names.
+            let shown = self.shown.len();
             self.links(at);
             self.show(&program.path);
+            // It runs also where it cannot be shown.
+            let own = self.shown.split_off(shown);
+            self.shown.extend(own.into_iter().filter(|own| !is_of_jail(&own.jail)));
             if let Some(root) = environment_of(at) {
                 self.show(&root);
                 self.base_of(&root);
@@ -388,12 +392,16 @@ fn first_of(function: &str) -> &str {
     function.split('.').next().unwrap_or(function)
 }
 
+fn is_of_jail(path: &Path) -> bool {
+    OF_JAIL.iter().any(|own| path.starts_with(own))
+}
+
 /// Each path once, and none that is seen with another. What cannot be shown where it is, is refused.
 fn tidy(mut all: Vec<Shown>) -> Result<Vec<Shown>, Error> {
     all.sort_by(|one, other| one.jail.cmp(&other.jail));
     let mut tidy: Vec<Shown> = Vec::new();
     for shown in all {
-        if OF_JAIL.iter().any(|own| shown.jail == shown.host && shown.jail.starts_with(own)) {
+        if shown.jail == shown.host && is_of_jail(&shown.jail) {
             let message = format!(
                 "`{}` cannot be shown to the program: the jail has a folder of its own there; move it elsewhere",
                 shown.host.display()

@@ -518,7 +518,8 @@ async fn a_few_programs_start_at_once_and_each_call_waits_for_its_own_alone() {
 
 #[tokio::test]
 async fn a_program_that_is_stopped_while_it_starts_is_ended() {
-    let (source, started) = program_with(waiting(&watch::Sender::new(false)), WithSecret::new("canary-7731"), None, Reach::default());
+    let may_speak = watch::Sender::new(false);
+    let (source, started) = program_with(waiting(&may_speak), WithSecret::new("canary-7731"), None, Reach::default());
     let source = Arc::new(source);
     let calling = tokio::spawn({
         let source = Arc::clone(&source);
