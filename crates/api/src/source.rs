@@ -125,6 +125,19 @@ pub struct AddedSourceView {
     /// A source that was removed stays readable, for the receipts of its calls.
     pub removed_at: Option<Timestamp>,
     pub harvest: HarvestView,
+    /// The program, since it was first started by this server; null for a source that is none.
+    pub program: Option<SourceProgramView>,
+}
+
+/// What a program said beside its messages, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SourceProgramView {
+    /// How it ended, such as `ended with code 1`; null while it runs.
+    pub ended: Option<String>,
+    /// What to do about it, if its last lines say that.
+    pub hint: Option<String>,
+    /// The last lines of its stderr, without the secrets that it was given.
+    pub stderr: Vec<String>,
 }
 
 /// A variable of a program. The value of a secret is never shown.

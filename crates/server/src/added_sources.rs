@@ -83,6 +83,17 @@ impl AddedRegistry {
         self.config.sources_max
     }
 
+    /// Removes the folder that the program of a source kept, once the source is gone. Its program may still be ending: what it writes then is
+    /// gone with it.
+    pub(crate) async fn forget_folder(&self, org: &OrgId, id: &SourceId) {
+        let Some(folders) = self.config.allowed.fixed().folders.clone() else { return };
+        let (org, id) = (org.clone(), id.clone());
+        let removed = tokio::task::spawn_blocking(move || folders.remove(&org, &id)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%error, "the folder of a source that was removed is left");
+        }
+    }
+
     /// What operators allow.
     pub(crate) const fn allowed(&self) -> &Arc<AllowLists> {
         &self.config.allowed
@@ -216,7 +227,7 @@ impl AddedRegistry {
                     Ok(found) => found,
                     Err(why) => return Server::Nowhere { why },
                 };
-                let reach = Reach { hosts: server.manifest().hosts.clone(), workspace: server.manifest().sees_workspace() };
+                let reach = Reach { hosts: server.manifest().hosts.clone(), workspace: server.manifest().sees_workspace(), folder: false };
                 let package = Some(server.digest());
                 let secrets = Arc::new(self.config.store.clone());
                 let program = Arc::new(Packaged { org: org.clone(), source: id.clone(), server, env: env.clone(), secrets });

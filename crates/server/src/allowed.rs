@@ -8,9 +8,9 @@ use countersign_core::ports::sources::{McpServer, SourceSettings};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest as _, Sha256};
-use sources::mcp::{AllowedProgram, AllowedPrograms};
+use sources::mcp::{AllowedProgram, AllowedPrograms, ProgramFolders};
 use sources::web::HostRule;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{AllowedRow, Store};
@@ -27,8 +27,8 @@ pub struct Fixed {
     pub hosts: Vec<HostRule>,
     pub networks: Vec<IpNet>,
     pub commands: Vec<AllowedProgram>,
-    /// The folder below which packages of programs are installed; absent where none are.
-    pub programs_folder: Option<PathBuf>,
+    /// Where packages of programs are installed, and what programs keep; absent where none run.
+    pub folders: Option<ProgramFolders>,
 }
 
 /// What sources may use now.
@@ -81,7 +81,7 @@ impl AllowLists {
     }
 
     pub(crate) fn programs_folder(&self) -> Option<&Path> {
-        self.fixed.programs_folder.as_deref()
+        self.fixed.folders.as_ref().map(|folders| folders.installed.as_path())
     }
 
     /// The lists as the store has them now.
@@ -116,7 +116,7 @@ impl AllowLists {
     /// The programs that are allowed, with one more, which is only tried.
     pub(crate) fn with(&self, lists: &Lists, tried: &AllowedProgram) -> Result<AllowedPrograms, sources::Error> {
         let others = lists.commands.iter().filter(|allowed| allowed.command != tried.command).cloned();
-        AllowedPrograms::new(others.chain([tried.clone()]).collect(), &lists.networks)
+        AllowedPrograms::new(others.chain([tried.clone()]).collect(), &lists.networks, self.fixed.folders.clone().unwrap_or_default())
     }
 
     /// Takes over what operators change on other servers, also while nobody calls a source.
@@ -180,7 +180,7 @@ fn lists(fixed: &Fixed, rows: Arc<Vec<AllowedRow>>) -> Result<Lists, sources::Er
             tracing::error!(list = %row.list, entry = row.entry, error, "what an operator allows cannot be read by this version, and is not allowed");
         }
     }
-    let programs = AllowedPrograms::new(commands.clone(), &networks)?;
+    let programs = AllowedPrograms::new(commands.clone(), &networks, fixed.folders.clone().unwrap_or_default())?;
     Ok(Lists { hosts, networks, commands, programs, rows })
 }
 

@@ -34,15 +34,13 @@ use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
+use sources::mcp::ProgramFolders;
 use sources::oauth::Own;
 use sources::package::Packages;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
-
-/// The folder of installed programs, in the data folder.
-const PROGRAMS: &str = "programs";
 
 /// The parts that the doors and the background loops work with.
 pub struct Parts {
@@ -487,13 +485,11 @@ fn added(
 
 /// What the file of settings allows sources, and operators beside it.
 fn allowed(config: &Config, data: &DataDir, store: &Store, first: &OrgId) -> Result<Arc<AllowLists>, Error> {
-    // The jail knows no folder that the server is in, so a relative path would name none.
-    let folder = std::path::absolute(data.path()).unwrap_or_else(|_| data.path().to_owned());
     let fixed = Fixed {
         hosts: config.source_allowed_hosts.clone(),
         networks: config.source_allowed_networks.clone(),
         commands: config.mcp_commands.clone(),
-        programs_folder: config.allow_mcp_commands.then(|| folder.join(PROGRAMS)),
+        folders: config.allow_mcp_commands.then(|| ProgramFolders::below(data.path())),
     };
     let lists = AllowLists::new(store.clone(), first.clone(), fixed);
     Ok(Arc::new(lists.map_err(|error| Error::Source(error.to_string()))?))

@@ -131,7 +131,7 @@ impl Terms {
     pub(crate) fn of(self, command: Vec<String>, env: Vec<String>) -> AllowedCommand {
         AllowedCommand {
             command,
-            readable: self.readable,
+            readable: self.readable.into_iter().map(|folder| standing(&folder)).collect(),
             env,
             hosts: self.allow_host,
             workspace: self.workspace,
@@ -170,6 +170,12 @@ impl Allow {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// The path of a folder from everywhere.
+fn standing(folder: &str) -> String {
+    let path = std::path::absolute(folder).ok().and_then(|path| path.into_os_string().into_string().ok());
+    path.map_or_else(|| folder.to_owned(), |path| path.trim_end_matches('/').to_owned())
 }
 
 /// The words of a command as they can be typed.

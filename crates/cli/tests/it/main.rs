@@ -36,6 +36,7 @@ mod mcp_bridge;
 mod mcp_crash;
 mod mcp_drift;
 mod mcp_hostile;
+mod mcp_installed;
 mod mcp_secrets;
 mod mcp_servers;
 mod mcp_upstream;

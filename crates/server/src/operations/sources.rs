@@ -302,6 +302,7 @@ pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<Adde
         app.store().close_breaker(&by.org, &failing.key).await?;
     }
     app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
+    app.parts.added.forget_folder(&by.org, &id).await;
     Ok(removed)
 }
 

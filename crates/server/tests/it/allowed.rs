@@ -214,7 +214,7 @@ async fn two_servers_on_one_database_follow_each_change(kind: Kind) {
     while seen.is_empty() {
         seen = listed().await;
     }
-    assert_eq!(seen, [upstream.url.clone()]);
+    assert_eq!(seen, std::slice::from_ref(&upstream.url));
     let added = other.owner.post("/api/v1/sources", kit(&upstream)).await;
     assert_eq!(added.status, 201, "{added:?}");
     one.agent().await.invoke("kit.look", json!({ "text": "x" })).await.ok();

@@ -427,7 +427,7 @@ impl TestServer {
             hosts: home.hosts.clone(),
             networks: networks.clone(),
             commands: vec![serde_json::from_value(json!({ "command": ["node", "fixed.js"] })).unwrap()],
-            programs_folder: None,
+            folders: None,
         };
         let allowed = Arc::new(AllowLists::new(store.clone(), org.clone(), fixed).unwrap());
         let added = Arc::new(AddedRegistry::new(AddedConfig {

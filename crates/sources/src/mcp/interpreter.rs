@@ -42,7 +42,7 @@ const PROJECT_LEVELS_MAX: usize = 4;
 /// Interpreters whose first argument is the script.
 const TAKE_SCRIPTS: [&str; 4] = ["node", "python", "bun", "deno"];
 /// Where the jail has folders of its own, so that nothing of the host can be shown there.
-const OF_JAIL: [&str; 7] = ["/stage", "/tmp", "/proc", "/dev", "/data", "/workspace", IN_JAIL];
+const OF_JAIL: [&str; 6] = ["/stage", "/tmp", "/proc", "/dev", "/workspace", IN_JAIL];
 
 /// A search under way.
 pub(super) struct Finding {
@@ -169,8 +169,12 @@ impl Finding {
         let mut folders: Vec<String> = path.map(|path| path.to_string_lossy().into_owned()).into_iter().collect();
         if !name.starts_with(IN_JAIL) {
             // Programs start themselves again: under the name that they have, or by the file that the kernel names.
+            let shown = self.shown.len();
             self.links(at);
             self.show(&program.path);
+            // It runs also where it cannot be shown.
+            let own = self.shown.split_off(shown);
+            self.shown.extend(own.into_iter().filter(|own| !is_of_jail(&own.jail)));
             if let Some(root) = environment_of(at) {
                 self.show(&root);
                 self.base_of(&root);
@@ -330,14 +334,12 @@ fn npm_program(asked: &Asked, root: &Path) -> Result<PathBuf, Error> {
     let manifest = std::fs::read(root.join(&folder).join("package.json")).unwrap_or_default();
     let manifest: Value = serde_json::from_slice(&manifest).map_err(|_| wrong("has no readable package.json".to_owned()))?;
     let own = asked.name.rsplit('/').next().unwrap_or_default();
-    let file = match &manifest["bin"] {
-        Value::String(file) if asked.program.as_deref().is_none_or(|program| program == own) => Some(file.as_str()),
-        Value::Object(programs) => match &asked.program {
-            Some(program) => programs.get(program).and_then(Value::as_str),
-            None if programs.len() == 1 => programs.values().next().and_then(Value::as_str),
-            None => programs.get(own).and_then(Value::as_str),
-        },
-        _ => None,
+    let programs = &manifest["bin"];
+    let file = match (programs.as_object(), &asked.program) {
+        (Some(programs), Some(program)) => programs.get(program).and_then(Value::as_str),
+        (Some(programs), None) if programs.len() == 1 => programs.values().next().and_then(Value::as_str),
+        (Some(programs), None) => programs.get(own).and_then(Value::as_str),
+        (None, program) => programs.as_str().filter(|_| program.as_deref().is_none_or(|program| program == own)),
     };
     let file = file.map(Path::new).filter(|file| file.components().all(|part| !matches!(part, std::path::Component::ParentDir)));
     let file = file.filter(|file| !file.is_absolute()).ok_or_else(|| {
@@ -390,12 +392,16 @@ fn first_of(function: &str) -> &str {
     function.split('.').next().unwrap_or(function)
 }
 
+fn is_of_jail(path: &Path) -> bool {
+    OF_JAIL.iter().any(|own| path.starts_with(own))
+}
+
 /// Each path once, and none that is seen with another. What cannot be shown where it is, is refused.
 fn tidy(mut all: Vec<Shown>) -> Result<Vec<Shown>, Error> {
     all.sort_by(|one, other| one.jail.cmp(&other.jail));
     let mut tidy: Vec<Shown> = Vec::new();
     for shown in all {
-        if OF_JAIL.iter().any(|own| shown.jail == shown.host && shown.jail.starts_with(own)) {
+        if shown.jail == shown.host && is_of_jail(&shown.jail) {
             let message = format!(
                 "`{}` cannot be shown to the program: the jail has a folder of its own there; move it elsewhere",
                 shown.host.display()
@@ -434,6 +440,67 @@ mod tests {
         ] {
             let expected = expected.map(|words| words.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(interpreter(head.as_bytes()), expected, "{head:?}");
+        }
+    }
+
+    fn found(words: &[&str]) -> Result<Located, Error> {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        Finding::new(Programs::default(), &words).command(&words)
+    }
+
+    #[test]
+    fn what_is_installed_is_found_with_what_it_needs() {
+        let installed = testkit::mcp_servers().canonicalize().unwrap();
+        let at = |path: &str| installed.join(path).to_str().unwrap().to_owned();
+        let shows =
+            |located: &Located, path: &Path| located.shown.iter().any(|shown| shown.jail == shown.host && path.starts_with(&shown.host));
+        // The Python of an environment keeps its name, by which it finds the environment.
+        let python = at("python/bin/python");
+        let located = found(&[&python, "-m", "kit"]).unwrap();
+        assert_eq!((&located.name, located.args.as_slice()), (&python, &["-m".to_owned(), "kit".to_owned()][..]));
+        assert_eq!(located.program.path, Path::new(&python).canonicalize().unwrap());
+        assert!(shows(&located, &installed.join("python/lib")) && shows(&located, &located.program.path), "{located:?}");
+        assert!(located.path.starts_with(&at("python/bin:")), "{located:?}");
+        // So does a script of it.
+        let script = at("python/bin/fastmcp");
+        let located = found(&[&script, "run"]).unwrap();
+        assert!(located.name.starts_with(&at("python/bin/python")), "{located:?}");
+        assert_eq!(located.args, [script, "run".to_owned()]);
+        // The script of a package names `node`, and sees the packages beside it.
+        let located = found(&[&at("node_modules/.bin/mcp-server-everything"), "stdio"]).unwrap();
+        let script = installed.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        assert_eq!(located.args, [script.to_str().unwrap().to_owned(), "stdio".to_owned()]);
+        assert!(shows(&located, &installed.join("node_modules")), "{located:?}");
+        // The same by the interpreter itself; other words make another digest.
+        let named = found(&["node", script.to_str().unwrap(), "stdio"]).unwrap();
+        assert!(shows(&named, &installed.join("node_modules")) && named.args == located.args, "{named:?}");
+        assert_ne!(named.digest, located.digest);
+    }
+
+    #[test]
+    fn what_cannot_run_says_why() {
+        let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        std::fs::create_dir(folder.path().join("shims")).unwrap();
+        let (text, own) = (write("text", "hello"), write("own.sh", "#!/bin/sh\n"));
+        let shim = write("shims/kit", "#!/usr/bin/env bash\n");
+        let ring = folder.path().join("ring").to_str().unwrap().to_owned();
+        write("ring", &format!("#!{ring}\n"));
+        for (word, expected) in [
+            ("/opt/countersign-has-none", "there is no file"),
+            ("countersign-has-none", "there is no program `countersign-has-none` in /usr/local/bin"),
+            ("bin/kit", "there is no program"),
+            (&text, "neither a program nor a script"),
+            (&own, "the jail has a folder of its own there"),
+            (&shim, "`pyenv which kit`"),
+            (&ring, "too many scripts"),
+        ] {
+            let error = found(&[word]).unwrap_err();
+            assert!(error.code() == "program_missing" && error.to_string().contains(expected), "{word}: {error}");
         }
     }
 

@@ -6,6 +6,7 @@ use crate::program::PLACES;
 use crate::words::{failed, refused, said, shown};
 use countersign_core::limits::{INSTALL_OUTPUT_LINES_MAX, INSTALL_SECONDS_MAX};
 use countersign_core::source::Error;
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -109,6 +110,12 @@ impl Asked {
             Kind::Pypi => format!("{before}{name}{extras}=={version}"),
         };
         words
+    }
+
+    /// The word that names the package, with a version.
+    pub(super) fn example(&self) -> String {
+        let version = if self.kind == Kind::Npm { "@1.2.3" } else { "==1.2.3" };
+        format!("{}{}{version}", self.name, self.extras)
     }
 
     /// The version, if the words name exactly one.
@@ -223,7 +230,7 @@ pub(super) async fn install(asked: &Asked, folder: &Path) -> Result<Installed, E
     }
     static TRIES: AtomicU64 = AtomicU64::new(0);
     let new = folder.join(format!(".new-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed)));
-    let made = prepare(folder, &new).map_err(|error| not_installed(asked, &error.to_string()));
+    let made = make_room(folder, &new).map_err(|error| not_installed(asked, &error.to_string()));
     let version = match made {
         Ok(()) => match asked.kind {
             Kind::Npm => npm(asked, &new).await,
@@ -246,7 +253,15 @@ pub(super) async fn install(asked: &Asked, folder: &Path) -> Result<Installed, E
     installed
 }
 
-fn prepare(folder: &Path, new: &Path) -> std::io::Result<()> {
+/// Installs the package that a command names, if it names one. That goes on when nobody waits for it any more: whoever asks next finds it.
+pub(super) async fn prepare(command: &[String], folder: &Path) -> Result<(), Error> {
+    let Some(asked) = asked(command)? else { return Ok(()) };
+    let folder = folder.to_owned();
+    let installing = tokio::spawn(async move { install(&asked, &folder).await.map(drop) });
+    installing.await.unwrap_or_else(|error| Err(failed("program_missing", format!("its package could not be installed: {error}"))))
+}
+
+fn make_room(folder: &Path, new: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let _ = std::fs::remove_dir_all(new);
     std::fs::create_dir(new)
@@ -257,7 +272,7 @@ async fn npm(asked: &Asked, new: &Path) -> Result<String, Error> {
     std::fs::write(new.join("package.json"), "{ \"private\": true }\n").map_err(|error| not_installed(asked, &error.to_string()))?;
     let wanted = asked.version.as_ref().map_or_else(|| asked.name.clone(), |version| format!("{}@{version}", asked.name));
     let words = ["install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--save-exact", "--loglevel=error", "--prefix"];
-    run(asked, &npm, words.iter().map(AsRef::as_ref).chain([new.as_os_str(), wanted.as_ref()]), new).await?;
+    run(asked, &npm, words.iter().map(OsStr::new).chain([new.as_os_str(), OsStr::new(&wanted)]), new).await?;
     let manifest = std::fs::read(new.join("node_modules").join(&asked.name).join("package.json")).unwrap_or_default();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap_or_default();
     let version = manifest["version"].as_str().filter(|version| npm_name(&format!("x@{version}")).is_some());
@@ -266,10 +281,10 @@ async fn npm(asked: &Asked, new: &Path) -> Result<String, Error> {
 
 async fn pypi(asked: &Asked, new: &Path) -> Result<String, Error> {
     let python = tool("python3", asked)?;
-    run(asked, &python, ["-m".as_ref(), "venv".as_ref(), new.as_os_str()].into_iter(), new).await?;
+    run(asked, &python, [OsStr::new("-m"), OsStr::new("venv"), new.as_os_str()].into_iter(), new).await?;
     let wanted = format!("{}{}{}", asked.name, asked.extras, asked.version.as_deref().unwrap_or_default());
     let words = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--only-binary=:all:", &wanted];
-    run(asked, &new.join("bin/python"), words.iter().map(AsRef::as_ref), new).await?;
+    run(asked, &new.join("bin/python"), words.iter().map(OsStr::new), new).await?;
     let version = distributions(new).into_iter().find(|(name, _)| normal(name) == normal(&asked.name)).map(|(_, version)| version);
     version.ok_or_else(|| not_installed(asked, "what was installed does not say which version it is"))
 }
@@ -302,7 +317,7 @@ fn tool(name: &str, asked: &Asked) -> Result<PathBuf, Error> {
 
 /// Runs a package manager to its end.
 #[expect(clippy::disallowed_methods, reason = "it fetches a package, of which no code runs; the jail has no network for it")]
-async fn run<'w>(asked: &Asked, program: &Path, words: impl Iterator<Item = &'w std::ffi::OsStr>, at: &Path) -> Result<(), Error> {
+async fn run<'w>(asked: &Asked, program: &Path, words: impl Iterator<Item = &'w OsStr>, at: &Path) -> Result<(), Error> {
     // What is installed must be readable by the uid that the jail takes on.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "umask 022; exec \"$0\" \"$@\""]).arg(program).args(words);
@@ -317,7 +332,7 @@ async fn run<'w>(asked: &Asked, program: &Path, words: impl Iterator<Item = &'w 
     }
     command.env("PATH", path).current_dir(at).process_group(0);
     if std::env::var_os("HOME").is_none() {
-        command.env("HOME", at);
+        command.env("HOME", at.parent().unwrap_or(at));
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| not_installed(asked, &error.to_string()))?;
@@ -343,4 +358,75 @@ async fn run<'w>(asked: &Asked, program: &Path, words: impl Iterator<Item = &'w 
 
 fn not_installed(asked: &Asked, why: &str) -> Error {
     failed("program_missing", format!("the package `{}` could not be installed: {why}", shown(&asked.what())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Option<Asked> {
+        asked(&words.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_command_names_a_package_its_program_and_its_version() {
+        for (words, name, program, args, exact, pinned) in [
+            ("npx -y @a/b", "@a/b", None, 0, None, "npx -y @a/b@9.9.9"),
+            ("npx -y @a/b@1.2.3 c -d", "@a/b", None, 2, Some("1.2.3"), "npx -y @a/b@9.9.9 c -d"),
+            ("npx a@^1.2.3", "a", None, 0, None, "npx a@9.9.9"),
+            (
+                "/opt/node/bin/npx --yes -p a@1.2.3-beta.1 b c",
+                "a",
+                Some("b"),
+                1,
+                Some("1.2.3-beta.1"),
+                "/opt/node/bin/npx --yes -p a@9.9.9 b c",
+            ),
+            ("npx --package=a@latest b", "a", Some("b"), 0, None, "npx --package=a@9.9.9 b"),
+            ("uvx a-b", "a-b", None, 0, None, "uvx a-b==9.9.9"),
+            ("uvx a@1.0 x", "a", None, 1, Some("1.0"), "uvx a==9.9.9 x"),
+            ("uvx --from a[x,y]==1.0.post1 b", "a", Some("b"), 0, Some("1.0.post1"), "uvx --from a[x,y]==9.9.9 b"),
+            ("uvx a>=1,<2", "a", None, 0, None, "uvx a==9.9.9"),
+            ("uvx a==1.*", "a", None, 0, None, "uvx a==9.9.9"),
+        ] {
+            let asked = parsed(words).unwrap();
+            assert_eq!((asked.name.as_str(), asked.program.as_deref(), asked.args.len()), (name, program, args), "{words}");
+            assert_eq!((asked.exact(), asked.pinned("9.9.9").join(" ").as_str()), (exact, pinned), "{words}");
+        }
+        assert_eq!(parsed("node x.js"), None);
+        assert_eq!(normal("Mcp_Server.time"), "mcp-server-time");
+    }
+
+    #[test]
+    fn what_is_no_package_of_a_registry_is_refused() {
+        for words in [
+            "npx",
+            "npx -y",
+            "npx -p",
+            "npx -p a",
+            "npx --call x",
+            "npx ./a",
+            "npx /a",
+            "npx git+ssh://a/b",
+            "npx a/b",
+            "npx npm:a@1.0.0",
+            "npx @a",
+            "npx @../b",
+            "npx a@",
+            "npx a@../b",
+            "npx -y --registry=http://a b",
+            "uvx",
+            "uvx --from",
+            "uvx --with a b",
+            "uvx ./a",
+            "uvx git+https://a/b",
+            "uvx a[x",
+            "uvx a;b",
+            "uvx -a",
+            "uvx a==1;b",
+        ] {
+            let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+            assert_eq!(asked(&words).map_err(|error| error.code()), Err("command_not_allowed"), "{words:?}");
+        }
+    }
 }

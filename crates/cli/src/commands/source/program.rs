@@ -6,7 +6,8 @@ use crate::shared::*;
 use api::Code;
 use api::allowed::{AllowedCommand, PlanRequest, PlanView};
 use api::source::VariableRequest;
-use countersign_core::limits::{INSTALL_SECONDS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
+use countersign_core::limits::{INSTALL_SECONDS_MAX, MCP_PROGRAM_OPEN_FILES_DEFAULT, PACKAGE_MEMORY_MB_DEFAULT};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ pub(super) async fn agreed_to(
     client: &Client,
     terminal: &mut Terminal,
 ) -> Result<AllowedCommand, Failure> {
+    let command: Vec<_> = command.iter().enumerate().map(|(at, word)| standing(at, word)).collect();
     let variables: Vec<_> = env.iter().map(|variable| variable.name.clone()).collect();
     if client.rehearses() {
         return Ok(terms.of(command, variables));
@@ -39,6 +41,16 @@ pub(super) async fn agreed_to(
     tell(name, &plan, &allow, env, terminal);
     terminal.consent(&format!("Allow this, and add it as source `{}`?", clean::line(name)), agreed.consent(client)).await?;
     Ok(allow)
+}
+
+/// A word that names a file from here names it from everywhere: the server stands elsewhere.
+fn standing(at: usize, word: &str) -> String {
+    let path = Path::new(word);
+    let may_be_file = !word.starts_with('-') && path.is_relative() && (word.contains('/') || (at > 0 && word.contains('.')));
+    let absolute = (may_be_file && path.exists()).then(|| std::path::absolute(path).ok()).flatten();
+    // `./kit` and `kit` are the same file, and an operator allows it under one name.
+    let plain = absolute.map(|path| path.components().collect::<PathBuf>());
+    plain.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_else(|| word.to_owned())
 }
 
 /// Whoever is no operator can add what is allowed already.
@@ -74,9 +86,7 @@ fn tell(name: &str, plan: &PlanView, allow: &AllowedCommand, env: &[VariableRequ
     }
     line("reaches", allow::reaches(allow));
     line("memory", format!("{} MB at most", allow.memory_mb.unwrap_or(PACKAGE_MEMORY_MB_DEFAULT)));
-    if let Some(files) = allow.open_files {
-        line("open files", format!("{files} at most"));
-    }
+    line("open files", format!("{} at most", allow.open_files.unwrap_or(MCP_PROGRAM_OPEN_FILES_DEFAULT)));
     match allow.folder_mb {
         Some(size) => line("writes", format!("a folder of its own, kept, of {size} MB at most")),
         None => line("writes", "nothing that is kept".to_owned()),
