@@ -441,7 +441,7 @@ class People:
         has = self.may(by, "approve" if name.startswith("grant_") or name == "quarantine_settled" else "manage_policy", when)
         is_read = name == "reviewed" and change.get("wording") != "unread"
         need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")
-        need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
+        need(not name.startswith(("org_", "allowed_")) or has == rank("owner"), "only an owner could do this")
         return None
 
 # ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10 to 13)

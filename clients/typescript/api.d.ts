@@ -3554,6 +3554,7 @@ export interface components {
              */
             removed_at?: string | null;
             harvest: components["schemas"]["HarvestView"];
+            program?: components["schemas"]["SourceProgramView"] | null;
         };
         /** @description Answers a pending call over a WebSocket. */
         AnswerMessage: {
@@ -6755,6 +6756,15 @@ export interface components {
         SourceErrorView: {
             code: string;
             message: string;
+        };
+        /** @description What a program said beside its messages, and how it ended. */
+        SourceProgramView: {
+            /** @description How it ended, such as `ended with code 1`; null while it runs. */
+            ended?: string | null;
+            /** @description What to do about it, if its last lines say that. */
+            hint?: string | null;
+            /** @description The last lines of its stderr, without the secrets that it was given. */
+            stderr: string[];
         };
         /** @description Marks definitions of a source as reviewed. */
         SourceReviewRequest: {

@@ -1721,6 +1721,16 @@ class SourceErrorView(TypedDict):
     message: str
 
 
+class SourceProgramView(TypedDict):
+    """
+    What a program said beside its messages, and how it ended.
+    """
+
+    ended: NotRequired[str | None]
+    hint: NotRequired[str | None]
+    stderr: list[str]
+
+
 class SourceReviewRequest(TypedDict):
     """
     Marks definitions of a source as reviewed.
@@ -3509,6 +3519,7 @@ class AddedSourceView(TypedDict):
     changed_at: str
     removed_at: NotRequired[str | None]
     harvest: HarvestView
+    program: NotRequired[SourceProgramView | None]
 
 
 class ApproveManyResponse(TypedDict):

@@ -80,6 +80,8 @@ const TYPES: &[(&str, &str, Shape)] = &[
     ("action.drifted", "A definition changed since its review.", Shape::Rule("drifted")),
     (ACTION_EXECUTED, "How a call ended that an action request or a plan of an older contract asked for.", Shape::Executed),
     ("action.reviewed", "A person read a definition and stands for it.", Shape::Rule("reviewed")),
+    ("allowed.removed", "An operator no longer allows sources a host, a network or a command.", Shape::Rule("allowed_removed")),
+    ("allowed.set", "An operator allows sources a host, a network or a command.", Shape::Rule("allowed_set")),
     ("automation.archived", "An automation was archived.", Shape::Rule("automation_set")),
     (
         "automation.clock_corrected",

@@ -2,6 +2,7 @@
 //! The inside is free to change; these shapes are a promise, and `openapi.json` is their golden picture.
 
 pub mod action;
+pub mod allowed;
 pub mod artifact;
 pub mod automation;
 pub mod batch;

@@ -1,5 +1,6 @@
 //! Sources that admins add, on the wire: MCP servers elsewhere, and programs in the jail that speak MCP.
 
+use crate::allowed::AllowedCommand;
 use countersign_core::decision::Drift;
 use countersign_core::{Mode, Tier, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -18,6 +19,10 @@ pub struct NewSourceRequest {
     /// A program that speaks MCP over its stdin and stdout. It is one of those that the operator allows, word by word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
+    /// What the program may use, if an operator adds it and allows it with the source: both or neither. Its `command` is that of the source, which
+    /// need not be given twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<AllowedCommand>,
     /// The name of an installed package that has an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
@@ -120,6 +125,19 @@ pub struct AddedSourceView {
     /// A source that was removed stays readable, for the receipts of its calls.
     pub removed_at: Option<Timestamp>,
     pub harvest: HarvestView,
+    /// The program, since it was first started by this server; null for a source that is none.
+    pub program: Option<SourceProgramView>,
+}
+
+/// What a program said beside its messages, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SourceProgramView {
+    /// How it ended, such as `ended with code 1`; null while it runs.
+    pub ended: Option<String>,
+    /// What to do about it, if its last lines say that.
+    pub hint: Option<String>,
+    /// The last lines of its stderr, without the secrets that it was given.
+    pub stderr: Vec<String>,
 }
 
 /// A variable of a program. The value of a secret is never shown.

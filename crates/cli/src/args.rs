@@ -7,7 +7,7 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, actions::Actions, answer, artifact::Artifact, automation::Automation, backup, batch::Batch, breaker::Breaker,
+    action::Action, actions::Actions, allow::Allow, answer, artifact::Artifact, automation::Automation, backup, batch::Batch, breaker::Breaker,
     canary::Canary, channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo, doctor,
     document::Document, event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
     kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org, package::Package,
@@ -130,6 +130,9 @@ pub(crate) enum Command {
     /// Manage sources: the MCP servers whose tools are actions
     #[command(subcommand)]
     Source(Source),
+    /// Manage what sources may use, as an operator: hosts, networks, and commands that may be MCP servers
+    #[command(subcommand)]
+    Allow(Allow),
     /// Manage secrets: the credentials with which calls act elsewhere
     #[command(subcommand)]
     Secret(Secret),

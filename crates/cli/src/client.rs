@@ -113,6 +113,17 @@ impl Client {
         self.change(Method::POST, path, Some(body)).await
     }
 
+    /// A POST whose answer may take longer than others.
+    pub(crate) async fn post_within<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+        limit: Duration,
+    ) -> Result<Answer<T>, Failure> {
+        let request = self.request(Method::POST, path)?.timeout(limit).json(body);
+        self.read(self.send(request, Effect::Possible).await?).await
+    }
+
     /// A POST that is sent under `--dry-run` too. It is for invocations that are marked as dry runs themselves, and for the session they
     /// run in.
     pub(crate) async fn post_always<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {

@@ -3,6 +3,7 @@
 
 pub(crate) mod action;
 pub(crate) mod actions;
+pub(crate) mod allow;
 pub(crate) mod answer;
 pub(crate) mod artifact;
 pub(crate) mod automation;

@@ -128,8 +128,8 @@ const HOLDS_CREDENTIAL: [&str; 2] = ["a user or a password", "has no query"];
 const CREDENTIAL_IN_URL: &str = "leave it out of the URL: `countersign connection add` takes a credential unseen, and a source uses it with \
                                  `--connection NAME`";
 
-const ALLOW_HOST: &str = "an operator adds it to `source_allowed_hosts` in `countersign.toml`, and its network to `source_allowed_networks` if \
-                          that is not public, and starts the server again";
+const ALLOW_HOST: &str = "an operator allows it with `countersign allow host add`, and its network with `countersign allow network add` if that is \
+                          not public";
 
 /// The kill switch that stopped it, if it is named.
 fn stopped_by(problem: &Problem) -> Option<SwitchScope> {

@@ -110,6 +110,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
         Command::Package(package) => package.run(setting).await,
         Command::Source(source) => source.run(&setting.client()?, setting.terminal).await,
+        Command::Allow(allow) => allow.run(&setting.client()?, setting.terminal).await,
         Command::Secret(secret) => secret.run(&setting.client()?, setting.terminal).await,
         Command::Connection(connection) => connection.run(&setting.client()?, setting.terminal).await,
         Command::Automation(automation) => automation.run(&setting.client()?, setting.terminal).await,

@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports: `source`, and `ports` for the store.
 
 pub mod action;
+pub mod allowed;
 pub mod amount;
 pub mod artifact;
 pub mod automation;

@@ -523,6 +523,28 @@ pub const MCP_STRAY_LINES_MAX: usize = 100;
 pub const MCP_ASKED_AT_ONCE: usize = 16;
 /// Processes and threads of an MCP program; the next fork fails.
 pub const MCP_PROGRAM_PROCESSES: u32 = 64;
+/// Files that each process of an MCP program may have open, unless an operator says otherwise; the next open fails.
+pub const MCP_PROGRAM_OPEN_FILES_DEFAULT: u64 = 1_024;
+/// The most that an operator can let it have open.
+pub const MCP_PROGRAM_OPEN_FILES_MAX: u64 = 65_536;
+/// The largest folder of its own that an MCP program can be given, in MiB.
+pub const MCP_PROGRAM_FOLDER_MB_MAX: u64 = 65_536;
+/// Files and folders in that folder; a program that makes more is ended.
+pub const MCP_PROGRAM_FOLDER_FILES_MAX: u64 = 100_000;
+/// How often that folder is measured while its program runs.
+pub const MCP_PROGRAM_FOLDER_LOOK_MS: u64 = 1_000;
+/// How long an MCP program may take until it speaks MCP, unless an operator says otherwise; then it is ended.
+pub const MCP_PROGRAM_START_SECONDS_DEFAULT: u64 = 60;
+/// The most that an operator can let it take.
+pub const MCP_PROGRAM_START_SECONDS_MAX: u64 = 600;
+/// Programs that start at once, for each processor; the others wait for their turn.
+pub const MCP_PROGRAM_STARTS_PER_CORE: usize = 2;
+/// The last lines of its stderr that are told when an MCP program fails.
+pub const MCP_PROGRAM_LINES_TOLD: usize = 20;
+/// How long the installation of a package that an MCP program comes from may take.
+pub const INSTALL_SECONDS_MAX: u64 = 300;
+/// Lines of a package manager that are told when it fails.
+pub const INSTALL_OUTPUT_LINES_MAX: usize = 12;
 /// The share of one processor that an MCP program may take, in percent; beyond, it is slowed down.
 pub const MCP_PROGRAM_CPU_PERCENT: u32 = 100;
 /// How long an MCP program may take to end after it was asked to; then it is killed.
@@ -582,6 +604,8 @@ pub const MCP_LISTENERS_PER_CALLER_MAX: usize = 32;
 pub const SOURCES_MAX_DEFAULT: u32 = 20;
 /// The highest number that an operator may set.
 pub const SOURCES_MAX: u32 = 1_000;
+/// Hosts, networks or commands that operators may allow, of each; the next is refused with `invalid_request`.
+pub const ALLOWED_MAX: usize = 1_000;
 /// Characters of a source's title; a longer one is refused with `invalid_request`.
 pub const SOURCE_TITLE_CHARS_MAX: usize = 200;
 /// Variables of an MCP program, words of its command, and bytes of each; more are refused with `invalid_request`.

@@ -27,17 +27,23 @@ pub struct Spec {
     pub program: PathBuf,
     /// BLAKE3 of its bytes.
     pub program_digest: [u8; 32],
+    /// The name that it is started under, as its first argument; absent: that of its file.
+    pub name: Option<String>,
     pub args: Vec<String>,
     /// The whole environment. Values may be secrets, so none is printed.
     pub env: Vec<(String, Secret<String>)>,
     /// Host paths, and the paths at which the program sees them, read-only. It starts in its stage, a folder in memory.
     pub read_only: Vec<(PathBuf, PathBuf)>,
+    /// A folder that it may write to, as `/data`, and in which it starts. What it writes is kept.
+    pub folder: Option<Folder>,
     /// Files given to the program, read-only, by their absolute path in the jail.
     pub inputs: Vec<Input>,
     /// The limit for the program and its files together; beyond it the program is killed.
     pub memory_bytes: u64,
     /// Processes and threads at once; the next fork fails.
     pub processes: u32,
+    /// Files that each of its processes may have open; the next open fails.
+    pub open_files: u32,
     /// Its share of one processor, if the host can limit it; beyond, the program is slowed down.
     pub cpu_percent: u32,
     /// The longest line on stdout; a longer one ends the program as `Flooded`.
@@ -46,6 +52,14 @@ pub struct Spec {
     pub grace_ms: u64,
     /// The way to the network. `None`: the program has none.
     pub egress: Option<Arc<dyn Egress>>,
+}
+
+/// A folder of the host that belongs to one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    pub host: PathBuf,
+    /// What its files may take together. A program that has more is ended, and is not started again until it has less.
+    pub bytes_max: u64,
 }
 
 /// A running resident program.

@@ -2,6 +2,7 @@
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::jail::Meter;
+use crate::limits::LIST_TIMEOUT_MS;
 use crate::retry::FailureCause;
 use crate::{Action, ActionId, ConnectionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
 use serde_json::Value;
@@ -116,6 +117,10 @@ pub trait Source: Send + Sync {
     /// `LISTING_SECONDS` and kept in the store.
     fn is_remote(&self) -> bool {
         false
+    }
+    /// How long `list` may take, the start of the source included.
+    fn list_limit_ms(&self) -> u64 {
+        LIST_TIMEOUT_MS
     }
     /// Whether it comes with the server. A source that takes the name of a builtin action is the suspicious one of the two.
     fn is_builtin(&self) -> bool {
@@ -249,6 +254,15 @@ pub enum AfterError {
     Unknown,
 }
 
+impl AfterError {
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::NoEffect => "nothing outside it was changed",
+            Self::Unknown => "the effect may have happened",
+        }
+    }
+}
+
 /// Why a source could not do its work. A message names the thing, never the value of a param, which could be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -264,7 +278,7 @@ pub enum Error {
     #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
     Broken { source_id: String, message: String },
     /// The source answered that the call failed. What it did until then is not known.
-    #[error("source `{source_id}` reported an error: {message}; the effect may have happened")]
+    #[error("source `{source_id}` reported an error: {message}; {}", after.in_words())]
     Reported {
         source_id: String,
         message: String,
@@ -272,6 +286,8 @@ pub enum Error {
         cause: FailureCause,
         /// Its whole answer. It is to be scanned and redacted like a result.
         content: Box<Value>,
+        /// `NoEffect` of a source that can change nothing outside itself.
+        after: AfterError,
     },
     /// The source refuses the call, for example because of a path outside the workspace or a host that is not allowed.
     #[error("{message}")]
@@ -371,7 +387,8 @@ impl Error {
 
     pub const fn after(&self) -> AfterError {
         match self {
-            Self::TimedOut { .. } | Self::Broken { .. } | Self::Reported { .. } => AfterError::Unknown,
+            Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,
+            Self::Reported { after, .. } => *after,
             Self::Unreachable { .. }
             | Self::Busy { .. }
             | Self::NoTurn { .. }

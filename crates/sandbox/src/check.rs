@@ -1,7 +1,7 @@
 //! Refuses a spec that makes no sense, before anything is started.
 
 use crate::error::Error;
-use crate::spec::{OPEN_FILES_MAX, Spec};
+use crate::spec::{FOLDER, OPEN_FILES_MAX, Spec};
 use countersign_core::limits::VIEW_PARTS_MAX;
 use std::path::{Component, Path};
 
@@ -40,6 +40,17 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
             return refused(start, "it starts where nothing is shown");
         }
     }
+    if let Some(folder) = &spec.folder {
+        let own = Path::new(FOLDER);
+        let shown = spec.read_only.iter().map(|bind| &bind.jail).chain(spec.views.iter().map(|view| &view.jail));
+        let mut taken = shown.chain(spec.inputs.iter().map(|input| &input.path));
+        if !folder.is_absolute() {
+            return refused(folder, "not an absolute path of the host");
+        }
+        if taken.any(|taken| taken.starts_with(own)) {
+            return refused(own, "the program has a folder of its own there");
+        }
+    }
     for (key, value) in &spec.env {
         if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
             return refused(Path::new(key), "not a variable's name, or a value with a NUL");
@@ -66,7 +77,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
         }
     }
     if limits.open_files > OPEN_FILES_MAX {
-        return refused(Path::new("open_files"), "more than 512");
+        return refused(Path::new("open_files"), "more than 65,536");
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(crate) mod fd {
     pub(crate) const REST: u32 = 5;
     /// The program's egress.
     pub(crate) const EGRESS: RawFd = 3;
-    /// The program file until the exec. The number is above the highest that the program may open, so the program can never reuse it.
+    /// The program file until the exec, which closes it.
     pub(crate) const EXEC: RawFd = 700;
     /// The control socket, from the start of the jail until the exec.
     pub(crate) const CONTROL_KEPT: RawFd = 701;
@@ -86,6 +86,8 @@ pub(crate) struct Bound {
     pub(crate) jail: PathBuf,
     /// The entries to show; `None` shows all.
     pub(crate) only: Option<Vec<String>>,
+    /// Whether the program may write there. Then it may execute nothing.
+    pub(crate) is_writable: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,17 +9,17 @@ use crate::outcome::{CgroupBackend, Cost, Ended, Facts, Outcome};
 use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
 use crate::program::Digests;
 use crate::pump::{self, Finished, Running};
-use crate::spec::{Input, Profile, Spec};
+use crate::spec::{FOLDER, Input, Profile, Spec};
 use crate::stage::Stage;
 use crate::uids::{Lease, Uids};
-use crate::{check, jail, word};
+use crate::{check, folder, jail, word};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -238,7 +238,8 @@ impl Inner {
             let of_memory = || uncounted.then(|| spec.limits.memory_bytes.max(UNCOUNTED_BYTES_MIN).saturating_mul(times));
             spec.limits.address_space_bytes.or_else(of_memory)
         };
-        let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let of_file = || spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = spec.name.clone().unwrap_or_else(of_file);
         Orders {
             trees_given: self.probes.is_root,
             binds: bounds(spec),
@@ -248,7 +249,7 @@ impl Inner {
             stage_initial: sized(&spec.stage.initial),
             args: std::iter::once(name).chain(spec.args.iter().cloned()).collect(),
             env: spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect(),
-            starts_in: spec.starts_in.clone(),
+            starts_in: spec.starts_in.clone().or_else(|| spec.folder.as_ref().map(|_| FOLDER.into())),
             limits: Rlimits {
                 address_space: bound(ADDRESS_SPACE_TIMES),
                 data: bound(DATA_TIMES),
@@ -291,6 +292,9 @@ impl Inner {
     }
 
     fn give(&self, spare: &Spare, spec: &Spec, life: Life, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
+        if let (Some(own), Some(lease)) = (&spec.folder, &spare.lease) {
+            folder::give(own, lease.uid).map_err(|error| Error::host("give the program its folder", error))?;
+        }
         match &spare.leaf {
             Some(leaf) => {
                 let processes = u64::from(spec.limits.processes) + OWN_PROCESSES;
@@ -315,9 +319,11 @@ const LANDLOCK_ABI_MAX: i32 = 9;
 type Started = (Running, Option<Leaf>, Option<Lease>);
 
 fn bounds(spec: &Spec) -> Vec<Bound> {
-    let whole = spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone(), only: None });
-    let parts = spec.views.iter().map(|view| Bound { host: view.host.clone(), jail: view.jail.clone(), only: Some(view.only.clone()) });
-    whole.chain(parts).collect()
+    let bound = |host: &PathBuf, jail: &Path, only| Bound { host: host.clone(), jail: jail.to_owned(), only, is_writable: false };
+    let whole = spec.read_only.iter().map(|bind| bound(&bind.host, &bind.jail, None));
+    let parts = spec.views.iter().map(|view| bound(&view.host, &view.jail, Some(view.only.clone())));
+    let own = spec.folder.iter().map(|folder| Bound { is_writable: true, ..bound(folder, Path::new(FOLDER), None) });
+    whole.chain(parts).chain(own).collect()
 }
 
 fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {

@@ -38,16 +38,22 @@ impl fmt::Display for Profile {
 pub struct Spec {
     pub profile: Profile,
     pub program: Program,
+    /// The program's own name, its first argument. `None` means that of its file.
+    pub name: Option<String>,
     /// The arguments after the program's own name.
     pub args: Vec<String>,
     /// The whole environment: nothing is inherited.
     pub env: Vec<(String, String)>,
-    /// The working directory: a folder of the host that the program can see, or a folder inside one. `None` means the stage.
+    /// The working directory: a folder of the host that the program can see, or a folder inside one. `None` means its own folder if it has
+    /// one, else the stage.
     pub starts_in: Option<PathBuf>,
     /// Paths of the host that the program can see, read and execute, and where they appear in the jail.
     pub read_only: Vec<Bind>,
     /// Folders of the host of which the program sees only some entries.
     pub views: Vec<View>,
+    /// A folder of the host that the program may write to, as `FOLDER`. What it writes there stays. Where the server is root, everything in
+    /// it becomes the program's when it starts.
+    pub folder: Option<PathBuf>,
     /// Files the program finds in its root, read-only: exactly these bytes, whatever happens on the host's disk meanwhile.
     pub inputs: Vec<Input>,
     pub stage: StageSpec,
@@ -63,11 +69,13 @@ impl Spec {
         Self {
             profile,
             program,
+            name: None,
             args: vec![],
             env: vec![],
             starts_in: None,
             read_only: vec![],
             views: vec![],
+            folder: None,
             inputs: vec![],
             stage: StageSpec::default(),
             stdin: vec![],
@@ -150,7 +158,7 @@ pub struct Limits {
     pub processes: u32,
     /// The size of one file; beyond it, a write fails with EFBIG.
     pub file_bytes: u64,
-    /// Descriptors each process may hold, at most 512; the next open fails with EMFILE.
+    /// Descriptors each process may hold, at most 65,536 and never more than the server may; the next open fails with EMFILE.
     pub open_files: u32,
     /// How much of stdout is kept; the rest is dropped and `truncated` set.
     pub result_bytes: usize,
@@ -177,5 +185,8 @@ impl Default for Limits {
     }
 }
 
-/// The most descriptors a program may hold. The descriptors that the jail needs until the exec have higher numbers.
-pub(crate) const OPEN_FILES_MAX: u32 = 512;
+/// The most descriptors a program may hold.
+pub(crate) const OPEN_FILES_MAX: u32 = 65_536;
+
+/// Where a program sees the folder that it may write to.
+pub const FOLDER: &str = "/data";

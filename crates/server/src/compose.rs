@@ -1,12 +1,13 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
 use crate::added_sources::{AddedConfig, AddedRegistry};
+use crate::allowed::{AllowLists, Fixed};
 use crate::config::{Config, EmailSender, KeySecret};
 use crate::data_dir::{self, DataDir, HeldData};
 use crate::energy::{POWERCAP, Rapl};
 use crate::followed::Followed;
 use crate::homes::{Ground, Homes};
-use crate::jail::SandboxJail;
+use crate::jail::{LateJail, SandboxJail};
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::notify::{Courier, CourierConfig};
 use crate::one_time_login::OneTimeLogin;
@@ -33,7 +34,7 @@ use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
-use sources::mcp::AllowedPrograms;
+use sources::mcp::ProgramFolders;
 use sources::oauth::Own;
 use sources::package::Packages;
 use std::path::Path;
@@ -83,6 +84,9 @@ pub struct App {
 
 impl App {
     pub fn new(parts: Parts) -> Self {
+        let (allowed, connections, courier) = (parts.added.allowed(), parts.connections.clone(), parts.courier.clone());
+        allowed.tell(move |lists| connections.allow(lists.hosts.clone(), lists.networks.clone()));
+        allowed.tell(move |lists| courier.allow(lists.hosts.clone(), lists.networks.clone()));
         let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
         Self {
             parts: Arc::new(parts),
@@ -212,6 +216,7 @@ pub(crate) async fn compose(
     metrics: Option<PrometheusHandle>,
 ) -> Result<(Parts, Option<String>), Error> {
     let (first_org, token) = first_org(&store, data).await?;
+    let allowed = allowed(config, data, &store, &first_org)?;
     let clock = store.clock();
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let faults = faults();
@@ -222,7 +227,7 @@ pub(crate) async fn compose(
     let shared = shared_sources(config, &store, &clock, &random, (&mailer, &senders))?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
-    let residents = Arc::clone(&jail) as Arc<dyn Residents>;
+    let residents = residents(config, &jail);
     let ground = Ground {
         config: config.clone(),
         data: data.path().to_owned(),
@@ -235,7 +240,7 @@ pub(crate) async fn compose(
         random: Arc::clone(&random),
     };
     let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
-    let added = Arc::new(added(config, &store, &connections, residents, &homes)?);
+    let added = Arc::new(added(config, &store, &connections, residents, &homes, allowed));
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -466,18 +471,36 @@ fn added(
     connections: &Connected,
     residents: Arc<dyn Residents>,
     homes: &Arc<Homes>,
-) -> Result<AddedRegistry, Error> {
-    let programs = AllowedPrograms::new(config.mcp_commands.clone(), &config.source_allowed_networks);
-    Ok(AddedRegistry::new(AddedConfig {
+    allowed: Arc<AllowLists>,
+) -> AddedRegistry {
+    AddedRegistry::new(AddedConfig {
         store: store.clone(),
         connections: connections.clone(),
-        allowed_hosts: config.source_allowed_hosts.clone(),
-        allowed_networks: config.source_allowed_networks.clone(),
-        programs: programs.map_err(|error| Error::Source(error.to_string()))?,
+        allowed,
         residents: Some(residents),
         homes: Some(Arc::clone(homes)),
         sources_max: config.max_sources,
-    }))
+    })
+}
+
+/// What the file of settings allows sources, and operators beside it.
+fn allowed(config: &Config, data: &DataDir, store: &Store, first: &OrgId) -> Result<Arc<AllowLists>, Error> {
+    let fixed = Fixed {
+        hosts: config.source_allowed_hosts.clone(),
+        networks: config.source_allowed_networks.clone(),
+        commands: config.mcp_commands.clone(),
+        folders: config.allow_mcp_commands.then(|| ProgramFolders::below(data.path())),
+    };
+    let lists = AllowLists::new(store.clone(), first.clone(), fixed);
+    Ok(Arc::new(lists.map_err(|error| Error::Source(error.to_string()))?))
+}
+
+/// Where programs of sources run. An operator allows each of them by name, so that needs no leave for code of packages.
+fn residents(config: &Config, jail: &Arc<SandboxJail>) -> Arc<dyn Residents> {
+    match (config.allow_plugin_code_execution, config.allow_mcp_commands) {
+        (false, true) => Arc::new(LateJail::new(config.allow_degraded)),
+        (true, _) | (false, false) => Arc::clone(jail) as Arc<dyn Residents>,
+    }
 }
 
 /// Probes the host's sandbox only if package code may run.

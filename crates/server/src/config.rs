@@ -59,6 +59,8 @@ pub struct Config {
     pub master_key_file: Option<PathBuf>,
     /// Whether code of packages may run, in the sandbox. If not, packages are listed and calls to them are refused.
     pub allow_plugin_code_execution: bool,
+    /// Whether programs that an operator allows by name may be MCP servers. They may, unless the setting above is `false`.
+    pub allow_mcp_commands: bool,
     /// Whether the profile `default` may run without Landlock if the kernel does not support enough of it. Every outcome then says so.
     pub allow_degraded: bool,
     /// The hosts that package code may send requests to, if its manifest names them too.
@@ -229,6 +231,7 @@ impl Config {
         let source_networks = env.source_allowed_networks.or(file.source_allowed_networks).unwrap_or_default();
         let proxies = env.trusted_proxies.or(file.trusted_proxies).unwrap_or_default();
         let proxy_headers = env.proxy_headers.or(file.proxy_headers).map(|named| parse_all("proxy_headers", &named)).transpose()?;
+        let code = env.allow_plugin_code_execution.or(file.allow_plugin_code_execution);
         let tls = tls(flags.tls_cert.or(env.tls_cert).or(file.tls_cert), flags.tls_key.or(env.tls_key).or(file.tls_key))?;
         Ok(Self {
             listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
@@ -246,7 +249,8 @@ impl Config {
             log_format: env.log_format.or(file.log.format),
             log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
-            allow_plugin_code_execution: env.allow_plugin_code_execution.or(file.allow_plugin_code_execution).unwrap_or(false),
+            allow_plugin_code_execution: code.unwrap_or(false),
+            allow_mcp_commands: code.unwrap_or(true),
             allow_degraded: env.allow_degraded.or(file.allow_degraded).unwrap_or(false),
             package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
             package_allowed_networks: parse_networks("package_allowed_networks", &package_networks)?,

@@ -1,6 +1,7 @@
 //! The HTTP door. Handlers convert and call; `problem` turns every error into RFC 9457; nothing here reaches a source.
 
 mod actions;
+mod allowed;
 mod answers;
 mod artifacts;
 mod automations;
@@ -272,6 +273,9 @@ fn holdings(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(sources::refresh))
         .routes(routes!(sources::review))
         .routes(routes!(sources::drift))
+        .routes(routes!(allowed::list, allowed::add))
+        .routes(routes!(allowed::plan))
+        .routes(routes!(allowed::remove))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
         .routes(routes!(retention::show, retention::set))

@@ -1,8 +1,11 @@
 //! Implements the port `core::jail` with the sandbox: converts specs and outcomes, and limits how many programs run at once. For a program
 //! with network access, it connects the sandbox's proxy to the `Egress` that judges each request.
 
+mod late;
 mod resident;
 mod turns;
+
+pub(crate) use late::LateJail;
 
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile, Turn};

@@ -9,6 +9,7 @@ pub mod http;
 pub mod packages;
 
 mod added_sources;
+mod allowed;
 mod compose;
 mod data_dir;
 mod energy;
@@ -35,6 +36,7 @@ mod tries;
 mod worker;
 
 pub use added_sources::{AddedConfig, AddedRegistry};
+pub use allowed::{AllowLists, Fixed};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};

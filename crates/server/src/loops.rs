@@ -37,6 +37,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let letting_go = tokio::spawn(let_go_of_sources(parts.added.clone(), parts.pipeline.clone(), parts.store.clone(), stop.clone()));
+    let following = tokio::spawn(parts.added.allowed().clone().follow(stop.clone()));
     let discarding = tokio::spawn(sweep_artifacts(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
@@ -45,7 +46,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let running = tokio::spawn(parts.engine.clone().run(!parts.store.may_be_shared(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, letting_go, discarding, signing, tending, delivering, running);
+        let _ended = tokio::join!(sweeping, looking, listing, letting_go, following, discarding, signing, tending, delivering, running);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }

@@ -2,6 +2,7 @@
 //! writes. A door reads its input, calls an operation and shows the result: it holds no rule and writes nothing itself
 //! (`crates/testkit/tests/it/doors.rs`).
 
+pub(crate) mod allowed;
 pub(crate) mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod automations;

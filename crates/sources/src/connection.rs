@@ -22,6 +22,7 @@ use countersign_core::ports::secrets::SecretValue;
 use countersign_core::source::Error;
 use countersign_core::{Clock, ConnectionId, Future, OrgId, Random, Secret, ports};
 use ipnet::IpNet;
+use parking_lot::RwLock;
 use std::sync::Arc;
 use url::Url;
 
@@ -38,7 +39,8 @@ pub struct ConnectedConfig {
 #[derive(Clone)]
 pub struct Connected {
     kept: Arc<dyn KeptConnections>,
-    fetch: Arc<Fetch>,
+    /// Replaced when an operator allows other hosts or networks.
+    fetch: Arc<RwLock<Arc<Fetch>>>,
     mailer: Arc<Mailer>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -52,13 +54,23 @@ impl Connected {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, crate::Error> {
-        let fetch = Arc::new(Fetch::new(config.allowed_hosts, config.allowed_networks)?);
+        let fetch = Arc::new(RwLock::new(Arc::new(Fetch::new(config.allowed_hosts, config.allowed_networks)?)));
         Ok(Self { kept, fetch, mailer: config.mailer, clock, random })
+    }
+
+    /// From here on, these hosts and networks may be reached, and no others. A request under way keeps those that it began with.
+    pub fn allow(&self, hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<(), crate::Error> {
+        *self.fetch.write() = Arc::new(Fetch::new(hosts, networks)?);
+        Ok(())
+    }
+
+    fn fetch(&self) -> Arc<Fetch> {
+        Arc::clone(&self.fetch.read())
     }
 
     /// Whether a connection can be for this address: an allowed one, without anything in it that could be a credential.
     pub fn check_url(&self, url: &str) -> Result<(), Error> {
-        self.fetch.check(url)?;
+        self.fetch().check(url)?;
         let is_plain = Url::parse(url).is_ok_and(|url| url.query().is_none() && url.fragment().is_none());
         if is_plain { Ok(()) } else { Err(refused("url_not_allowed", "the address has no query: it could be a credential")) }
     }
@@ -79,7 +91,7 @@ impl Connected {
     /// Finds out where to log in, and prepares the login.
     pub async fn begin_login(&self, org: &OrgId, connection: &ConnectionId, own: &Own) -> Result<Begun, Error> {
         let OpenConnection { connection, value } = self.open(org, connection).await?;
-        let begun = oauth::begin(&self.fetch, &connection, value.as_ref(), own, &*self.random).await;
+        let begun = oauth::begin(&self.fetch(), &connection, value.as_ref(), own, &*self.random).await;
         begun.map_err(|error| {
             // No source was asked.
             let Error::Unreachable { message, .. } = &error else { return error };
@@ -89,13 +101,13 @@ impl Connected {
 
     /// Checks what an authorization server sent back, and fetches the tokens.
     pub async fn end_login(&self, details: &SecretValue, returned: Returned) -> Result<Granted, Error> {
-        oauth::end(&self.fetch, details, returned, self.clock.now()).await
+        oauth::end(&self.fetch(), details, returned, self.clock.now()).await
     }
 
     /// Revokes the tokens of a connection that was removed, where they came from.
     pub async fn revoke(&self, removed: &OpenConnection) -> Result<(), Error> {
         match (removed.connection.kind, &removed.value) {
-            (ConnectionKind::Oauth, Some(value)) => oauth::revoke(&self.fetch, value).await,
+            (ConnectionKind::Oauth, Some(value)) => oauth::revoke(&self.fetch(), value).await,
             (ConnectionKind::Oauth, None) => Ok(()),
             (ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp, _) => Ok(()),
         }

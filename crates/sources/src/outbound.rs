@@ -9,15 +9,30 @@ use countersign_core::Secret;
 use countersign_core::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_ANSWER_MS};
 use countersign_core::source::Error;
 use ipnet::IpNet;
+use parking_lot::RwLock;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The HTTP client of channels, and what it may reach.
 pub struct Outbound {
+    /// Replaced when an operator allows other hosts or networks.
+    way: RwLock<Arc<Way>>,
+    answer_ms: u64,
+}
+
+struct Way {
     exchange: Exchange,
     allowed: Allowed,
-    answer_ms: u64,
+}
+
+impl Way {
+    fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, SetupError> {
+        let hosts = HostList { rules: hosts, setting: "source_allowed_hosts", who: "an operator" };
+        let allowed = Allowed::new(hosts, networks, "source_allowed_networks");
+        Ok(Self { exchange: Exchange::new("channel", &allowed)?, allowed })
+    }
 }
 
 /// What was answered. The body is cut at `OUTBOUND_ANSWER_BYTES_MAX`; nothing that it says can be trusted.
@@ -32,9 +47,17 @@ pub struct Answered {
 impl Outbound {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, SetupError> {
-        let hosts = HostList { rules: hosts, setting: "source_allowed_hosts", who: "an operator" };
-        let allowed = Allowed::new(hosts, networks, "source_allowed_networks");
-        Ok(Self { exchange: Exchange::new("channel", &allowed)?, allowed, answer_ms: OUTBOUND_ANSWER_MS })
+        Ok(Self { way: RwLock::new(Arc::new(Way::new(hosts, networks)?)), answer_ms: OUTBOUND_ANSWER_MS })
+    }
+
+    /// From here on, these hosts and networks may be reached, and no others.
+    pub fn allow(&self, hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<(), SetupError> {
+        *self.way.write() = Arc::new(Way::new(hosts, networks)?);
+        Ok(())
+    }
+
+    fn way(&self) -> Arc<Way> {
+        Arc::clone(&self.way.read())
     }
 
     /// With less patience, so that a test of a silent server does not take long.
@@ -46,7 +69,7 @@ impl Outbound {
     /// Whether the address may be asked at all: an allowed host, where nobody on the way can read what is sent, without anything in it that
     /// could be a credential. What is behind its name is checked when it is asked.
     pub fn check(&self, url: &str) -> Result<(), Error> {
-        let target = Target::check(url, &self.allowed)?;
+        let target = Target::check(url, &self.way().allowed)?;
         if !is_private_to_read(target.url()) {
             return Err(refused("url_not_allowed", "the address is not https, so others could read what is sent there"));
         }
@@ -57,7 +80,8 @@ impl Outbound {
     /// Sends one request. Its headers may be credentials, so none is logged.
     pub async fn post(&self, url: &str, headers: &[(&'static str, Secret<String>)], body: Vec<u8>) -> Result<Answered, Error> {
         self.check(url)?;
-        let target = Target::check(url, &self.allowed)?;
+        let way = self.way();
+        let target = Target::check(url, &way.allowed)?;
         let deadline = Deadline::after(Duration::from_millis(self.answer_ms), self.answer_ms);
         let mut sent = HeaderMap::new();
         for (name, value) in headers {
@@ -67,9 +91,9 @@ impl Outbound {
             sent.insert(HeaderName::from_static(name), value);
         }
         let sent = Sent { method: Method::POST, headers: sent, body: Some(body), is_read: false };
-        let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
+        let response = way.exchange.send(sent, &target, &way.allowed, deadline).await?;
         let (status, retry_after_ms) = (response.status().as_u16(), asks_to_come_back(&response).flatten());
-        let body = self.exchange.read(response, OUTBOUND_ANSWER_BYTES_MAX, deadline).await;
+        let body = way.exchange.read(response, OUTBOUND_ANSWER_BYTES_MAX, deadline).await;
         Ok(Answered { status, retry_after_ms, body: body.bytes })
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const PLACES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 /// Tells a program where the jail lets it write temporary files.
 pub(crate) const SCRATCH: (&str, &str) = ("TMPDIR", "/tmp");
 /// The folders in which a system has its libraries.
-const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+pub(crate) const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
 /// A program, and the BLAKE3 digest of its bytes.
 #[derive(Clone, Debug)]

@@ -67,6 +67,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("policies", "org_id, version, rbac, abac, consent, space, set_by, set_at", "org_id, version"),
     ("consents", "org_id, id, user_id, space_id, purpose, evidence, given_at, expires_at, withdrawn_at", "org_id, id"),
     ("prices", "org_id, action, usd, field, at_most, version, set_by, set_at", "org_id, action"),
+    ("allowed", "org_id, list, entry, terms, version, set_by, set_at", "org_id, list, entry"),
     ("crossings", "org_id, from_space, to_space, action, listed_by, listed_at", "org_id, from_space, to_space, action"),
     (
         "quarantines",

@@ -131,6 +131,11 @@ impl Check<'_> {
             let digests = digests_of(&version.policies.texts);
             stored.insert(("policies", "in force".to_owned()), texts(&digests));
         }
+        for row in self.read("allowed entry", crate::allowed::SELECT_ALLOWED, &vals![self.org.as_str()]).await? {
+            let Some(row) = self.readable("allowed entry", crate::allowed::read_allowed(row))? else { continue };
+            let terms = row.terms.as_deref().map(crate::sources::digest_of);
+            stored.insert(("allowed entry", format!("{} {}", row.list, row.entry)), crate::allowed::told(row.version, terms));
+        }
         let sql = "SELECT id, version, settings, removed_at FROM sources WHERE org_id = $1";
         for row in self.read("source", sql, &vals![self.org.as_str()]).await? {
             if let Some((id, said)) = self.readable("source", stored_source(row))? {
@@ -362,6 +367,10 @@ impl Logged {
             }
             RuleChange::CanaryAdded { canary } => self.set("canary token", canary.to_string(), Some("added".to_owned())),
             RuleChange::CanaryRemoved { canary } => self.set("canary token", canary.to_string(), None),
+            RuleChange::AllowedSet { list, entry, terms } => {
+                self.set("allowed entry", format!("{list} {entry}"), Some(crate::allowed::told(version, terms)));
+            }
+            RuleChange::AllowedRemoved { list, entry } => self.set("allowed entry", format!("{list} {entry}"), None),
             RuleChange::SourceSet { source, version, settings, .. } => {
                 self.set("source", source.to_string(), Some(set_to(version, settings)));
             }

@@ -8,6 +8,7 @@ mod migrate;
 mod seal;
 
 mod about;
+mod allowed;
 mod artifacts;
 mod automations;
 mod backup;
@@ -65,6 +66,7 @@ mod users;
 #[cfg(test)]
 mod fixture;
 
+pub use allowed::{AllowedRow, NewAllowed, SetAllowed};
 pub use artifacts::{ArtifactFilter, Private};
 pub use automations::{AutomationFilter, FromNow, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 pub use backup::{Moved, RestoreError};

@@ -10,6 +10,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("../migrations/0003_consent.sql")),
     (4, include_str!("../migrations/0004_trigger_payloads.sql")),
     (5, include_str!("../migrations/0005_action_id.sql")),
+    (6, include_str!("../migrations/0006_allowed.sql")),
 ];
 
 /// Applies the missing migrations. A database of a newer version, or one whose applied files differ, is refused unchanged.

@@ -5,7 +5,7 @@ use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::definitions::archive_in;
 use crate::orgs::places;
 use crate::rules::{self, RuleEvent};
-use crate::{Error, Page, PageRequest, Store, grants, listings, page};
+use crate::{Error, NewAllowed, Page, PageRequest, SetAllowed, Store, allowed, grants, listings, page};
 use countersign_core::grant::Grant;
 use countersign_core::ports::AddedSources;
 use countersign_core::ports::definitions::ArchivedDefinition;
@@ -31,6 +31,8 @@ pub enum Added {
     Taken,
     /// The org has as many sources as it may have.
     TooMany,
+    /// As many commands are allowed as may be.
+    TooManyAllowed,
 }
 
 /// What became of a source to be changed.
@@ -54,7 +56,8 @@ impl AddedSources for Store {
 }
 
 impl Store {
-    /// Adds a source, unless the org has `sources_max` already. The name of one that was removed may be used again.
+    /// Adds a source, unless the org has `sources_max` already. The name of one that was removed may be used again. What an operator allows
+    /// with it is a part of the same write: both are there, or neither.
     pub async fn add_source(
         &self,
         org: &OrgId,
@@ -62,6 +65,7 @@ impl Store {
         settings: SourceSettings,
         by: &PrincipalId,
         sources_max: u32,
+        allow: Option<NewAllowed>,
     ) -> Result<Added, Error> {
         let text = canonical(&settings)?;
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
@@ -75,6 +79,11 @@ impl Store {
                     let sql = "SELECT count(*) FROM sources WHERE org_id = $1 AND removed_at IS NULL";
                     if count(tx.query(sql, &vals![org.as_str()]).await?)? >= i64::from(sources_max) {
                         return Ok(Added::TooMany);
+                    }
+                    if let Some(new) = allow
+                        && allowed::set_in(&store, tx, &org, new, &by).await? == SetAllowed::TooMany
+                    {
+                        return Ok(Added::TooManyAllowed);
                     }
                     let (version, now) = (before.map_or(0, |before| before.version) + 1, tx.now());
                     let source = AddedSource {

@@ -10,7 +10,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "serve", "worker", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel", "event"]),
-    ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
+    ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "allow", "secret", "connection", "explain"]),
     ("Automations", &["automation", "trigger", "firing", "run", "artifact", "document"]),
     ("Permission", &["mode", "grant", "observe", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),

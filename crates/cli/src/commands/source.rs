@@ -5,11 +5,12 @@ mod drift;
 mod edit;
 mod harvest;
 mod pause;
+mod program;
 mod review;
 mod tiers;
 
 use crate::shared::*;
-use api::source::{AddedSourceView, SourceTestView};
+use api::source::{AddedSourceView, SourceProgramView, SourceTestView};
 use clap::Subcommand;
 use countersign_core::decision::Drift;
 
@@ -94,7 +95,7 @@ impl Resource for AddedSourceView {
     const NOUN: &'static str = "source";
     const LIST: &'static str = "source list";
     const PATH: &'static [&'static str] = &["sources"];
-    const EMPTY: &'static str = "no sources were added: countersign source add NAME --mcp URL";
+    const EMPTY: &'static str = "no sources were added: countersign source add NAME --mcp URL, or countersign source add NAME -- COMMAND";
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["title"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("name", Column::Whole, |one, _| text(&one.id)),
@@ -119,6 +120,7 @@ impl Resource for AddedSourceView {
         }),
         Field::line("stale", |one, _| one.harvest.is_stale.then(|| Cell::shown("! yes: it did not answer since", "yes").toned(Tone::Warn))),
         Field::line("error", |one, _| maybe(one.harvest.error.as_ref()).map(|error| error.toned(Tone::Danger))),
+        Field::line("program", |one, _| one.program.as_ref().map(program)),
         Field::line("MCP", |one, _| maybe(one.harvest.protocol.as_ref())),
         Field::both("added by", Column::Extra, |one, view| view.who(&one.added_by)),
         Field::both("added", Column::Whole, |one, view| view.past(one.added_at)),
@@ -160,6 +162,18 @@ fn state(source: &AddedSourceView) -> Cell {
         0 => Cell::shown("✓ ready", "ready").toned(Tone::Ok),
         count => Cell::shown(format!("! {count} to review"), "drifted").toned(Tone::Warn),
     }
+}
+
+/// How its program ended and what to do, or that it runs, and what it said last.
+fn program(program: &SourceProgramView) -> Cell {
+    let SourceProgramView { ended, hint, stderr } = program;
+    let mut said = vec![ended.as_ref().map_or_else(|| "runs".to_owned(), Clone::clone)];
+    said.extend(hint.clone());
+    if !stderr.is_empty() {
+        said.push(format!("its last lines: {}", stderr.join(" | ")));
+    }
+    let cell = Cell::text(said.join("; "));
+    if ended.is_some() { cell.toned(Tone::Danger) } else { cell }
 }
 
 /// Its address, its command, or its package.

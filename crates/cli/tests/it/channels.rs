@@ -81,7 +81,7 @@ fn a_channel_is_added_tested_told_and_removed() {
     let missing = owner.run(&["channel", "add", "pager", "--webhook", &url, "--secret", "hook"]).exits(3);
     assert!(missing.stderr.contains("or keep it with `countersign secret set hook --stdin`"), "{missing:?}");
     let elsewhere = owner.run(&["channel", "add", "pager", "--webhook", "http://127.0.0.1:1/hook", "--secret", "hook"]).exits(8);
-    assert!(elsewhere.stderr.contains("hint: an operator adds it to `source_allowed_hosts` in `countersign.toml`"), "{elsewhere:?}");
+    assert!(elsewhere.stderr.contains("hint: an operator allows it with `countersign allow host add`"), "{elsewhere:?}");
     owner.run_with_stdin(&["secret", "set", "hook", "--stdin"], KEY).ok();
     let added = owner.run(&add).ok().json();
     assert_eq!((&added["name"], &added["kind"], &added["tiers"]), (&json!("pager"), &json!("webhook"), &json!(["R2"])));

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken set-up fails the test at once")]
 
 mod actions;
+mod allow;
 mod answers;
 mod artifacts;
 mod automations;
@@ -35,6 +36,7 @@ mod mcp_bridge;
 mod mcp_crash;
 mod mcp_drift;
 mod mcp_hostile;
+mod mcp_installed;
 mod mcp_secrets;
 mod mcp_servers;
 mod mcp_upstream;

@@ -68,7 +68,7 @@ async fn a_program_that_the_operator_allows_is_a_source_and_sees_only_what_it_is
     assert_eq!(status, 200, "{called}");
     let seen: Value = serde_json::from_str(called["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
     let variables: Vec<_> = seen["variables"].as_array().unwrap().iter().filter(|name| *name != "LC_CTYPE").collect();
-    assert_eq!(variables, ["HOME", "LANG", "TMPDIR", "TOKEN", "TZ"]);
+    assert_eq!(variables, ["HOME", "LANG", "PATH", "TMPDIR", "TOKEN", "TZ"]);
     assert_eq!((&seen["secret"], &seen["sees"]), (&json!(11), &json!(["/workspace/seen.txt"])), "{seen}");
     // A secret that was replaced reaches the program with the next call, and the one before ends.
     let each = running(&server);

@@ -3,7 +3,7 @@
 
 use super::eyes::Eyes;
 use super::listing::{Actions, Listed, Listing, are_same};
-use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
+use countersign_core::limits::{LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
 use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
 use countersign_core::{Action, Clock, OrgId, Timestamp};
 use futures_util::FutureExt;
@@ -315,7 +315,8 @@ impl Drop for Asked {
 
 /// The actions that a source lists, and its guide to them. Actions under the name of another source are dropped.
 async fn list_of(source: &dyn Source, org: &OrgId) -> Result<(Vec<Arc<Action>>, Option<Arc<str>>), Error> {
-    let limit = Duration::from_millis(LIST_TIMEOUT_MS);
+    let limit_ms = source.list_limit_ms();
+    let limit = Duration::from_millis(limit_ms);
     let unreachable = |message| Error::Unreachable { source_id: source.id().to_string(), message };
     let began = Instant::now();
     let listed = tokio::time::timeout(limit, source.list(org)).await;
@@ -323,7 +324,7 @@ async fn list_of(source: &dyn Source, org: &OrgId) -> Result<(Vec<Arc<Action>>, 
         let took = metrics::histogram!("countersign_source_list_seconds", "source" => source.id().to_string());
         took.record(began.elapsed().as_secs_f64());
     }
-    let mut actions = listed.map_err(|_| unreachable(format!("it did not list its actions within {LIST_TIMEOUT_MS} ms")))??;
+    let mut actions = listed.map_err(|_| unreachable(format!("it did not list its actions within {limit_ms} ms")))??;
     actions.retain(|action| action.id.source() == source.id().as_str());
     Ok((actions, source.guide().map(Arc::from)))
 }

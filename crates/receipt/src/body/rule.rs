@@ -1,6 +1,7 @@
 //! Changes of the rules. The audit log holds every rule that a decision depends on, before the decision.
 
 use super::is_default;
+use countersign_core::allowed::AllowedList;
 use countersign_core::automation::AutomationStatus;
 use countersign_core::channel::ChannelKind;
 use countersign_core::decision::{Drift, Gate, Lock};
@@ -166,6 +167,19 @@ pub enum RuleChange {
     },
     CanaryRemoved {
         canary: CanaryId,
+    },
+    /// An operator allows the sources of every org something, or allows it otherwise; in the log of the first org.
+    AllowedSet {
+        list: AllowedList,
+        /// The host or the network. Of a command, the beginning of the SHA-256 of its words as canonical JSON.
+        entry: String,
+        /// Of a command, the SHA-256 of the canonical JSON of all that is allowed of it, which is archived as definitions are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        terms: Option<Digest>,
+    },
+    AllowedRemoved {
+        list: AllowedList,
+        entry: String,
     },
     /// A source was added, or is set otherwise from here on.
     SourceSet {

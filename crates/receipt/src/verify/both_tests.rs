@@ -367,6 +367,9 @@ fn both_accept_what_is_right() {
     both_accept("a source that comes and goes", &story(by_service));
     let by_service = vec![service(&["manage_policy"]), channel_set(PrincipalId::Service(token(90)), 10), channel_removed(OWNER, 11)];
     both_accept("a channel that comes and goes", &story(by_service));
+    let allowed = |rule_name: &str| json!({ "rule": rule_name, "list": "hosts", "entry": "mcp.example.com" });
+    let by_owner = vec![rule(OWNER, 10, allowed("allowed_set")), rule(OWNER, 11, allowed("allowed_removed"))];
+    both_accept("a host that is allowed for a while", &story(by_owner));
     both_accept("an automation", &story([joined(ROBIN, Role::Member), vec![automation_set(person(ROBIN), 10)]].concat()));
     let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
     behind.drafts.last_mut().unwrap().clock = Some(second(1));
@@ -463,6 +466,10 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
     both_refuse_the_last("a kill switch, by a member", joined(Role::Member, rule(ROBIN, 10, off)));
     both_refuse_the_last("a source, by an approver", joined(Role::Approver, source_set(person(ROBIN), 10)));
     both_refuse_the_last("a source that is removed, by a member", joined(Role::Member, source_removed(ROBIN, 10)));
+    let allowed = json!({ "rule": "allowed_set", "list": "hosts", "entry": "mcp.example.com" });
+    both_refuse_the_last("a host that is allowed, by an admin", joined(Role::Admin, rule(ROBIN, 10, allowed.clone())));
+    let by_service = vec![service(&["manage_policy"]), (Kind::Rule, json!({ "by": PrincipalId::Service(token(90)), "change": allowed, "version": 10 }))];
+    both_refuse_the_last("a host that is allowed, by a service", by_service);
     both_refuse_the_last("a channel, by an approver", joined(Role::Approver, channel_set(person(ROBIN), 10)));
     both_refuse_the_last("a channel that is removed, by a member", joined(Role::Member, channel_removed(ROBIN, 10)));
     both_refuse_the_last("an automation, by a viewer", joined(Role::Viewer, automation_set(person(ROBIN), 10)));

@@ -39,6 +39,8 @@ impl People {
             | RuleChange::PriceRemoved { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::AllowedSet { .. }
+            | RuleChange::AllowedRemoved { .. }
             | RuleChange::SourceSet { .. }
             | RuleChange::SourceRemoved { .. }
             | RuleChange::ChannelSet { .. }
@@ -51,14 +53,17 @@ impl People {
         if role >= lowest(&body.change) {
             return Ok(());
         }
-        Err(unfounded("only a person could do this, and an operator where it is about orgs".to_owned()))
+        Err(unfounded("only a person could do this, and an operator where it is about orgs or what sources may reach".to_owned()))
     }
 }
 
 /// The lowest role of a person who may make the change; `None` if a service may make it too.
 const fn lowest(change: &RuleChange) -> Option<Role> {
     match change {
-        RuleChange::OrgCreated { .. } | RuleChange::OrgDisabled { .. } => Some(Role::Owner),
+        RuleChange::OrgCreated { .. }
+        | RuleChange::OrgDisabled { .. }
+        | RuleChange::AllowedSet { .. }
+        | RuleChange::AllowedRemoved { .. } => Some(Role::Owner),
         // A service that allows an action pins its definition, which nobody has read.
         RuleChange::Reviewed { wording: Wording::Unread, .. } => None,
         RuleChange::Reviewed { .. }

@@ -81,6 +81,8 @@ impl Standing {
             | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::AllowedSet { .. }
+            | RuleChange::AllowedRemoved { .. }
             | RuleChange::SourceSet { .. }
             | RuleChange::SourceRemoved { .. }
             | RuleChange::ChannelSet { .. }

@@ -140,7 +140,8 @@ fn restrict(abi: i32, orders: &Orders, program: &OwnedFd, proc: bool) -> Result<
         Ok(())
     };
     for bind in &orders.binds {
-        allow(&bind.jail.to_string_lossy(), read)?;
+        // Its files may be moved between its folders, as those of a stage, which is read at the end, may not.
+        allow(&bind.jail.to_string_lossy(), if bind.is_writable { write | AccessFs::Refer } else { read })?;
     }
     let root = Path::new("/");
     let beside: BTreeSet<&Path> =

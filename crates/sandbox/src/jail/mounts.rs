@@ -47,14 +47,15 @@ pub(super) struct Mounted {
     pub(super) proc: bool,
 }
 
-/// Detaches from the host the trees that the program may see, and makes them read-only.
+/// Detaches from the host the trees that the program may see, and makes them read-only, but for the folder that is the program's own.
 ///
 /// When the server is an ordinary user, the jail does this in its own namespaces. When the server is root, the server does it, because it
 /// may see paths that the jail's uid cannot.
 pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
     let mut trees = vec![];
     for bind in binds {
-        trees.push(open_one(&bind.host, &bind.jail, bind.only.as_ref(), READ_ONLY | NO_SUID | NO_DEVICES)?);
+        let write = if bind.is_writable { NO_EXEC } else { READ_ONLY };
+        trees.push(open_one(&bind.host, &bind.jail, bind.only.as_ref(), write | NO_SUID | NO_DEVICES)?);
     }
     for device in DEVICES {
         trees.push(open_one(Path::new(device), Path::new(device), None, READ_ONLY | NO_SUID | NO_EXEC)?);
@@ -83,7 +84,7 @@ fn open_one(host: &Path, jail: &Path, only: Option<&Vec<String>>, attributes: u6
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let fd = open_tree(CWD, host, flags).map_err(failed)?;
     // `mount_setattr` applies to the whole tree. The older `mount` call makes only the top of a recursive mount read-only.
-    sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
+    sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("securing `{}`", host.display())))?;
     tree(fd, jail, only)
 }
 

@@ -89,7 +89,7 @@ fn what_makes_no_sense_is_refused() {
     check(&|spec| spec.starts_in = Some("/usr/lib/that-is-not-there".into()), "step `directory`: entering `/usr/lib/that-is-not-there`");
     check(&|spec| spec.args = vec!["a\0b".into()], "it has a NUL");
     check(&|spec| spec.stage.bytes_max = 0, "a bound of nothing");
-    check(&|spec| spec.limits.open_files = 1000, "more than 512");
+    check(&|spec| spec.limits.open_files = 65_537, "more than 65,536");
     check(&|spec| spec.program.path = "/dev/null".into(), "not a regular file");
     check(&|spec| spec.program.path = "/that/is/not/there".into(), "No such file");
 }

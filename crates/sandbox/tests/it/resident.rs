@@ -264,3 +264,64 @@ async fn a_program_that_may_ask_others_asks_as_often_as_it_lives() {
     // `serve` returns, because nobody holds the program's end any more.
     serving.await.unwrap().unwrap();
 }
+
+/// What a program prints until it ends.
+async fn printed(sandbox: &Sandbox, spec: Spec) -> String {
+    let mut resident = start(sandbox, spec).await;
+    let printed = all_of(&mut resident).await;
+    assert_eq!(resident.child.ended().await.unwrap(), Ended::Exited(0), "{:?}", resident.child.stderr());
+    printed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_writes_to_its_folder_is_there_for_the_next_one_and_can_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("given"), "given").unwrap();
+    let sandbox = sandbox();
+    let in_folder = |script: &str| Spec { folder: Some(folder.path().to_owned()), ..shell(script) };
+    let script = "pwd; mkdir -p a/b; echo kept > a/b/x; mv a/b/x a/y; ln -s /etc/passwd out; ln a/y again; cat given; echo; \
+        cp /usr/bin/true run; chmod 755 run; ./run || echo no exec; mknod device c 1 3 || echo no device; \
+        chmod u+s run || echo no setuid; cat out || echo no way out; cat ../etc/passwd || echo no way up";
+    let expected = "/data\ngiven\nno exec\nno device\nno setuid\nno way out\nno way up\n";
+    assert_eq!(printed(&sandbox, in_folder(script)).await, expected);
+    // Where the server is root, each run has another uid, and the next one has it all the same.
+    let other = start(&sandbox, shell("read answer")).await;
+    assert_eq!(printed(&sandbox, in_folder("cat a/y; echo more >> a/y; rm -r a/b given again; cat a/y")).await, "kept\nkept\nmore\n");
+    drop(other);
+    assert_eq!(std::fs::read_to_string(folder.path().join("a/y")).unwrap(), "kept\nmore\n");
+    assert_eq!(std::fs::read_link(folder.path().join("out")).unwrap(), Path::new("/etc/passwd"));
+    // Without it there is no such folder, and no program sees that of another.
+    assert_eq!(printed(&sandbox, shell("ls /data || echo none")).await, "none\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_of_a_folder_is_larger_than_it_may_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut spec =
+        Spec { folder: Some(folder.path().to_owned()), ..shell("trap '' XFSZ; head -c 3000000 /dev/urandom > x || echo too large") };
+    spec.limits.file_bytes = 1 << 20;
+    assert_eq!(printed(&sandbox(), spec).await, "too large\n");
+    assert_eq!(std::fs::metadata(folder.path().join("x")).unwrap().len(), 1 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_has_as_many_files_open_as_it_was_allowed() {
+    let opens = |open_files| {
+        let code = "files = []\ntry:\n    while len(files) < 2000: files.append(open('/dev/null'))\nexcept OSError as error: print(error.errno)\nprint(len(files))";
+        let mut spec = program("/usr/bin/python3", &["-I", "-c", code]);
+        spec.limits.open_files = open_files;
+        spec
+    };
+    assert_eq!(printed(&sandbox(), opens(4096)).await, "2000\n");
+    let few = printed(&sandbox(), opens(256)).await;
+    assert!(few.starts_with("24\n"), "{few}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_started_under_the_name_that_it_is_given() {
+    let named = Spec {
+        name: Some("/opt/venv/bin/python".to_owned()),
+        ..program("/usr/bin/python3", &["-I", "-c", "import sys; print(sys.orig_argv[0])"])
+    };
+    assert_eq!(printed(&sandbox(), named).await, "/opt/venv/bin/python\n");
+}

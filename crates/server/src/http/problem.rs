@@ -382,11 +382,11 @@ fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal
 fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Refusal> {
     match Code::parse(error.code()) {
         Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(Refusal::new(code, detail).hint(
-            "an operator can allow it in `countersign.toml`: the host, with its scheme and port unless they are https and 443, in \
-             `source_allowed_hosts`, and a network that is not public in `source_allowed_networks`; a mail server in `email.allowed_servers`",
+            "an operator allows it at once: the host, with its scheme and port unless they are https and 443, with `countersign allow host add`, and \
+             a network that is not public with `countersign allow network add`; a mail server in `email.allowed_servers` of `countersign.toml`",
         )),
         Some(code @ Code::CommandNotAllowed) => {
-            Some(Refusal::new(code, detail).hint("an operator can list it in `mcp_commands` in `countersign.toml`"))
+            Some(Refusal::new(code, detail).hint("an operator allows it with `countersign allow command add`, or with the source: `countersign source add NAME -- COMMAND`"))
         }
         Some(
             code @ (Code::UrlNotAllowed

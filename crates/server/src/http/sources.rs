@@ -8,11 +8,11 @@ use super::reviews;
 use crate::App;
 use crate::added_sources::tiers_of;
 use crate::operations::{Error, sources};
-use ::sources::mcp::{Known, because};
+use ::sources::mcp::{Known, LastWords, because};
 use api::rules::ReviewView;
 use api::source::{
     AddedSourceView, EditSourceRequest, HarvestView, LeftOutView, NewSourceRequest, SourceActionView, SourceConnectionView,
-    SourceErrorView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
+    SourceErrorView, SourceProgramView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
 };
 use api::{Page, Problem};
 use axum::Json;
@@ -159,6 +159,8 @@ async fn shown(app: &App, org: &OrgId, added: AddedSource) -> Result<Json<AddedS
 
 async fn view(app: &App, org: &OrgId, added: AddedSource, listing: Option<&SourceListing>) -> Result<AddedSourceView, Refusal> {
     let harvest = harvest(app, org, &added, listing).await?;
+    let program = if added.removed_at.is_none() { app.parts.added.find(org, &added.id).await? } else { None };
+    let program = program.and_then(|source| source.last_words());
     let AddedSource { id, version, settings, added_by, added_at, changed_by, changed_at, removed_at } = added;
     let connection = match &settings.connection {
         Some(connection) => app.store().find_connection_by_id(org, connection).await?,
@@ -193,6 +195,7 @@ async fn view(app: &App, org: &OrgId, added: AddedSource, listing: Option<&Sourc
         changed_at,
         removed_at,
         harvest,
+        program: program.map(|LastWords { ended, hint, lines }| SourceProgramView { ended, hint, stderr: lines }),
     })
 }
 

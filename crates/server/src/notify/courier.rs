@@ -78,6 +78,7 @@ struct Inner {
     patience: Duration,
     wires: BTreeMap<ChannelKind, Arc<dyn Wire>>,
     slack: Arc<SlackWire>,
+    outbound: Arc<Outbound>,
     /// The channels that a task of this server delivers for.
     busy: Claims<ChannelId>,
     links: Mutex<HashMap<DeliveryId, String>>,
@@ -103,14 +104,19 @@ impl Courier {
         let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
         let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone(), slack_api_url.as_deref()));
         let email = SmtpWire::new(Arc::clone(&secrets), mailer, senders, Arc::clone(&clock), address.clone());
-        let webhook = WebhookWire { secrets, outbound, clock: Arc::clone(&clock), address: address.clone() };
+        let webhook = WebhookWire { secrets, outbound: Arc::clone(&outbound), clock: Arc::clone(&clock), address: address.clone() };
         let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
             (ChannelKind::Webhook, Arc::new(webhook)),
             (ChannelKind::Slack, Arc::clone(&slack) as Arc<dyn Wire>),
             (ChannelKind::Email, Arc::new(email)),
         ];
         let (busy, links) = (Claims::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), slack, busy, links })))
+        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), slack, outbound, busy, links })))
+    }
+
+    /// From here on, channels may reach these hosts and networks, and no others.
+    pub(crate) fn allow(&self, hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<(), sources::Error> {
+        self.0.outbound.allow(hosts, networks)
     }
 
     /// The wire on which people in Slack are also told why an answer of theirs was refused.

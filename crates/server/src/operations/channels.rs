@@ -54,6 +54,8 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
         return Err(Error::BadName);
     }
     let secrets = kind.check(&settings).map_err(Error::invalid)?;
+    // Channels hear of what operators have just allowed.
+    app.parts.added.allowed().now().await?;
     if let Some(refusal) = app.parts.courier.refusal(&by.org, kind, &settings).await {
         return Err(Error::invalid(refusal));
     }

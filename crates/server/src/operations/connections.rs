@@ -80,6 +80,8 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
     match kind {
         ConnectionKind::Smtp => must_take_mail(app, &url, from.as_deref(), account.is_some())?,
         ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Oauth => {
+            // Connections hear of what operators have just allowed.
+            app.parts.added.allowed().now().await?;
             connected.check_url(&url).map_err(Error::Connection)?;
         }
     }

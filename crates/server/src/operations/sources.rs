@@ -3,10 +3,12 @@
 
 mod settings;
 
-use super::{Error, must, must_be_person, must_read, reviews, sight};
+use super::{Error, allowed, must, must_be_person, must_read, reviews, sight};
 use crate::App;
+use crate::added_sources::Made;
 use crate::packages::{OURS, findings_of};
 use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, SourceReviewRequest};
+use countersign_core::allowed::AllowedList;
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
@@ -17,16 +19,16 @@ use countersign_core::switch::SwitchScope;
 use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
 use pipeline::{DefinitionNow, Eyes, Reviewed, SourceListing};
 use policy::scan::Others;
-use sources::mcp::{Known, McpSource};
+use sources::mcp::{AllowedProgram, Known};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
-use store::{Added, Changed, Page, PageRequest, Review};
+use store::{Added, Changed, NewAllowed, Page, PageRequest, Review};
 
 /// A source that was asked for its actions before anything was written.
 struct Tried {
-    source: Arc<McpSource>,
+    made: Made,
     actions: Vec<Arc<Action>>,
 }
 
@@ -113,18 +115,20 @@ fn unknown(name: &str) -> Error {
 }
 
 /// Adds a source, if it can be asked for its actions. Whoever adds it has looked at it: that is the first review of each of its actions.
-pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) -> Result<AddedSource, Error> {
+pub(crate) async fn add(app: &App, by: &Principal, mut request: NewSourceRequest) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = settings::name_of(&request.name)?;
     if request.package.as_deref() == Some(id.as_str()) {
         return Err(Error::invalid("a source needs another name than its package"));
     }
     must_be_free(app, by, &id).await?;
-    let settings = settings::of_request(app, by, &id, request).await?;
-    let tried = try_out(app, &by.org, &id, &settings).await?;
+    let (program, allow) = operators_part(app, by, &mut request).await?.unzip();
+    let settings = settings::of_request(app, by, &id, request, program.as_ref()).await?;
+    let tried = try_out(app, &by.org, &id, &settings, program.as_ref()).await?;
     let sources_max = app.parts.added.sources_max();
-    let added = match app.store().add_source(&by.org, id.clone(), settings, &by.id, sources_max).await? {
+    let added = match app.store().add_source(&by.org, id.clone(), settings, &by.id, sources_max, allow).await? {
         Added::Done(added) => added,
+        Added::TooManyAllowed => return Err(allowed::too_many(AllowedList::Commands)),
         Added::Taken => return Err(Error::SourceTaken { name: id.to_string() }),
         Added::TooMany => return Err(Error::TooManySources { sources_max }),
     };
@@ -132,6 +136,19 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) ->
     take_over(app, &by.org, &added, &tried).await.map_err(half)?;
     review_new(app, by, &id, &tried).await.map_err(half)?;
     Ok(added)
+}
+
+/// What an operator allows with a source that they add: its program, which is tried first and allowed in the same write as the source is added.
+async fn operators_part(app: &App, by: &Principal, request: &mut NewSourceRequest) -> Result<Option<(AllowedProgram, NewAllowed)>, Error> {
+    let Some(mut allow) = request.allow.take() else { return Ok(None) };
+    match &request.command {
+        None => request.command = Some(allow.command.clone()),
+        Some(command) if allow.command.is_empty() => allow.command.clone_from(command),
+        Some(command) if *command == allow.command => {}
+        Some(_) => return Err(Error::invalid("`allow` is for another `command` than that of the source")),
+    }
+    let variables = request.env.iter().map(|variable| &variable.name);
+    allowed::of_source(app, by, &allow, variables).await.map(Some)
 }
 
 fn half_done(id: &SourceId, done: &str) -> String {
@@ -154,10 +171,16 @@ async fn must_be_free(app: &App, by: &Principal, id: &SourceId) -> Result<(), Er
     if added.len() as u64 >= u64::from(sources_max) { Err(Error::TooManySources { sources_max }) } else { Ok(()) }
 }
 
-async fn try_out(app: &App, org: &OrgId, id: &SourceId, settings: &SourceSettings) -> Result<Tried, Error> {
-    let source = app.parts.added.make(org, id, settings).await?;
-    let actions = source.refresh().await.map_err(Error::Source)?.actions;
-    Ok(Tried { source, actions })
+async fn try_out(
+    app: &App,
+    org: &OrgId,
+    id: &SourceId,
+    settings: &SourceSettings,
+    program: Option<&AllowedProgram>,
+) -> Result<Tried, Error> {
+    let made = app.parts.added.make(org, id, settings, program).await?;
+    let actions = made.source.refresh().await.map_err(Error::Source)?.actions;
+    Ok(Tried { made, actions })
 }
 
 /// Hands over what was tried. The listing is kept as well: if the source cannot be asked a moment later, an earlier listing under this name
@@ -165,7 +188,7 @@ async fn try_out(app: &App, org: &OrgId, id: &SourceId, settings: &SourceSetting
 async fn take_over(app: &App, org: &OrgId, added: &AddedSource, tried: &Tried) -> Result<(), Error> {
     let listing = KeptListing { actions: tried.actions.clone(), listed_at: app.store().now().await? };
     app.store().keep_listing(org, &added.id, listing).await?;
-    app.parts.added.take_over(org, added, Arc::clone(&tried.source)).await;
+    app.parts.added.take_over(org, added, tried.made.clone()).await;
     Ok(())
 }
 
@@ -176,7 +199,7 @@ async fn review_new(app: &App, by: &Principal, id: &SourceId, tried: &Tried) -> 
     let mut others = app.pipeline().actions_now(&by.org).await;
     others.retain(|action| action.id.source() != id.as_str());
     let in_guide = |guide: Cow<'_, str>| policy::scan::scan_guide(&guide, &Others::new(others.iter().map(AsRef::as_ref)));
-    if tried.source.guide().map(in_guide).is_some_and(|found| !found.is_empty()) {
+    if tried.made.source.guide().map(in_guide).is_some_and(|found| !found.is_empty()) {
         return Ok(());
     }
     let findings = findings_of(&tried.actions, &others);
@@ -202,7 +225,7 @@ pub(crate) async fn edit(app: &App, by: &Principal, name: &str, request: EditSou
     }
     let (id, org) = (before.id.clone(), &by.org);
     let tried = if settings::changes_actions(&before.settings, &settings) {
-        let tried = try_out(app, org, &id, &settings).await?;
+        let tried = try_out(app, org, &id, &settings, None).await?;
         must_offer(app, by, &id, &tried, &set).await?;
         Some((settled(app, by, &id).await?, tried))
     } else {
@@ -279,6 +302,7 @@ pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<Adde
         app.store().close_breaker(&by.org, &failing.key).await?;
     }
     app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
+    app.parts.added.forget_folder(&by.org, &id).await;
     Ok(removed)
 }
 
@@ -286,7 +310,7 @@ pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<Adde
 pub(crate) async fn test(app: &App, by: &Principal, name: &str) -> Result<Tested, Error> {
     must(by, Permission::ManagePolicy)?;
     let added = find_present(app, by, name).await?;
-    let source = app.parts.added.make(&by.org, &added.id, &added.settings).await?;
+    let source = app.parts.added.make(&by.org, &added.id, &added.settings, None).await?.source;
     let asked = Instant::now();
     let listed = source.refresh().await;
     let took_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -250,7 +250,7 @@ async fn a_connection_that_a_source_uses_stays(kind: Kind) {
         "hints": "untrusted", "tiers": {}, "spaces": null, "list_timeout_ms": 1_000, "call_timeout_ms": 1_000,
     });
     let (source, settings) = (SourceId::parse("github").unwrap(), serde_json::from_value(settings).unwrap());
-    let added = server.store.add_source(&server.org, source.clone(), settings, &by, 1).await;
+    let added = server.store.add_source(&server.org, source.clone(), settings, &by, 1, None).await;
     assert!(matches!(added, Ok(store::Added::Done(_))), "{added:?}");
     let refused = remove(owner, "github").await;
     refused.problem(409, "connection_in_use");
@@ -317,7 +317,7 @@ async fn what_is_no_connection_is_refused_and_not_repeated(kind: Kind) {
     }
     let refused = make(owner, changed(json!({ "url": "https://evil.test/" }))).await;
     assert!(
-        refused.body["hint"].as_str().unwrap().contains("scheme and port unless they are https and 443, in `source_allowed_hosts`"),
+        refused.body["hint"].as_str().unwrap().contains("scheme and port unless they are https and 443, with `countersign allow host add`"),
         "{refused:?}"
     );
     assert_eq!(server.counts().await, before);

@@ -6,7 +6,7 @@ use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::limits::{ATTEMPTS_MAX, IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
 use countersign_core::retry::FailureCause;
-use countersign_core::source::{Error, Output};
+use countersign_core::source::{AfterError, Error, Output};
 use serde_json::{Value, json};
 
 on_sqlite!(
@@ -238,6 +238,7 @@ async fn what_a_source_says_about_its_failure_is_kept(kind: Kind) {
         message: "no such issue".into(),
         cause: FailureCause::Final,
         content: Box::new(said.clone()),
+        after: AfterError::Unknown,
     };
     // A read ends, and its key is free: it had no effect.
     let read = json!({ "action": "fake.read", "params": {}, "idempotency_key": "read" });

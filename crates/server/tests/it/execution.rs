@@ -3,7 +3,7 @@
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits::{ATTEMPTS_MAX, RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
 use countersign_core::retry::FailureCause;
-use countersign_core::source::{Error, Output};
+use countersign_core::source::{AfterError, Error, Output};
 use serde_json::json;
 use testkit::FakeSource;
 
@@ -208,7 +208,13 @@ async fn what_the_call_itself_caused_is_not_the_sources_failure(kind: Kind) {
     }
     // What has no page of its own is an answer all the same.
     let content = Box::new(json!({ "content": [] }));
-    let reported = Error::Reported { source_id: "fake".into(), message: "there is none".into(), cause: FailureCause::Final, content };
+    let reported = Error::Reported {
+        source_id: "fake".into(),
+        message: "there is none".into(),
+        cause: FailureCause::Final,
+        content,
+        after: AfterError::Unknown,
+    };
     for answered in [Error::Failed { code: "transform_empty", message: "no".into() }, reported] {
         let code = answered.code();
         server.source.will_fail(answered);

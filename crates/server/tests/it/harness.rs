@@ -12,7 +12,7 @@ use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::config::OidcConfig;
-use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts, SignIn};
+use server::{AddedConfig, AddedRegistry, AllowLists, App, Courier, CourierConfig, Fixed, MasterKeyFiles, Parts, SignIn};
 use sources::builtin::documents::Documents;
 use sources::builtin::email::Email;
 use sources::builtin::files::Files;
@@ -20,7 +20,6 @@ use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{Mailer, Route, Sender, Senders};
-use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
 use sources::workspace::{Folders, Places};
@@ -424,12 +423,17 @@ impl TestServer {
             sources.push(Arc::new(Http::new(reach).unwrap()));
             sources.push(Arc::new(Notify::new(Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap()));
         }
+        let fixed = Fixed {
+            hosts: home.hosts.clone(),
+            networks: networks.clone(),
+            commands: vec![serde_json::from_value(json!({ "command": ["node", "fixed.js"] })).unwrap()],
+            folders: None,
+        };
+        let allowed = Arc::new(AllowLists::new(store.clone(), org.clone(), fixed).unwrap());
         let added = Arc::new(AddedRegistry::new(AddedConfig {
             store: store.clone(),
             connections: connections.clone(),
-            allowed_hosts: home.hosts.clone(),
-            allowed_networks: networks.clone(),
-            programs: AllowedPrograms::new(Vec::new(), &[]).unwrap(),
+            allowed: Arc::clone(&allowed),
             residents: None,
             homes: None,
             sources_max: SOURCES_MAX,

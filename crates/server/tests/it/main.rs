@@ -7,6 +7,7 @@ mod harness;
 
 mod aftermath;
 mod another_space;
+mod allowed;
 mod answers;
 mod approvals;
 mod artifacts;

@@ -7,7 +7,7 @@ use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::limits::{ATTEMPTS_MAX, BREAKER_FAILURES_MAX};
 use countersign_core::retry::FailureCause;
-use countersign_core::source::{Error, Output};
+use countersign_core::source::{AfterError, Error, Output};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ fn timed_out() -> Error {
 
 fn reported(cause: FailureCause) -> Error {
     let content = Box::new(json!({ "content": [] }));
-    Error::Reported { source_id: source_id(), message: "it says no".to_owned(), cause, content }
+    Error::Reported { source_id: source_id(), message: "it says no".to_owned(), cause, content, after: AfterError::Unknown }
 }
 
 /// What fails, and what is known of it then.

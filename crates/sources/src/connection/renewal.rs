@@ -54,7 +54,7 @@ impl Connected {
             Err(error) => Outcome::Failed(error),
             Ok(None) => Outcome::Over,
             Ok(Some(credential)) if is_good(&credential, refused, now) => Outcome::Good(credential),
-            Ok(Some(credential)) => match oauth::renew(&self.fetch, credential, now).await {
+            Ok(Some(credential)) => match oauth::renew(&self.fetch(), credential, now).await {
                 Ok(Some(renewed)) => Outcome::Renewed(renewed),
                 Ok(None) => Outcome::Over,
                 Err(error) => Outcome::Failed(error),

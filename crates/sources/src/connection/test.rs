@@ -58,10 +58,10 @@ impl Connected {
         let without = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ANYTHING))]);
         let mut headers = without.clone();
         headers.extend(headers::of_connection(&credential));
-        let answer = self.fetch.get_once(&url, headers).await.map_err(|error| unanswered(&name, error))?;
+        let answer = self.fetch().get_once(&url, headers).await.map_err(|error| unanswered(&name, error))?;
         let status_without = match answer.status {
             401 | 403 => None,
-            _ => self.fetch.get_once(&url, without).await.ok().map(|answer| answer.status),
+            _ => self.fetch().get_once(&url, without).await.ok().map(|answer| answer.status),
         };
         Ok(Tested { status: answer.status, status_without, is_message: is_message(&answer, &url) })
     }

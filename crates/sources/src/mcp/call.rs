@@ -7,7 +7,7 @@ use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
 use countersign_core::retry::FailureCause;
-use countersign_core::source::{CallContext, Error, Output};
+use countersign_core::source::{AfterError, CallContext, Error, Output};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetExtensions, GetMeta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -67,7 +67,13 @@ fn result(action: &ActionId, raw: &Raw) -> Result<Output, Error> {
         Some("input_required") => {
             let message = "it asks for input in the middle of a call, and nobody can be asked".to_owned();
             let content = Box::new(json!({ "content": [] }));
-            return Err(Error::Reported { source_id: source_id(), message, cause: FailureCause::Final, content });
+            return Err(Error::Reported {
+                source_id: source_id(),
+                message,
+                cause: FailureCause::Final,
+                content,
+                after: AfterError::Unknown,
+            });
         }
         Some(_) => return Err(broken("its answer is not the result of a call")),
     }
@@ -88,7 +94,7 @@ fn result(action: &ActionId, raw: &Raw) -> Result<Output, Error> {
     if is_error {
         let text = first_text(&value);
         let (message, cause) = (text.map_or_else(|| "it does not say which".to_owned(), said), cause_of(text.unwrap_or_default()));
-        return Err(Error::Reported { source_id: source_id(), message, cause, content: Box::new(value) });
+        return Err(Error::Reported { source_id: source_id(), message, cause, content: Box::new(value), after: AfterError::Unknown });
     }
     Ok(Output::new(value))
 }
@@ -115,6 +121,7 @@ pub(super) fn refusal(action: &ActionId, Rpc { code, message, data }: Rpc) -> Er
             message: words,
             cause: cause_of(&message),
             content: Box::new(json!({ "error": { "code": code, "message": message, "data": data } })),
+            after: AfterError::Unknown,
         },
     }
 }

@@ -1,6 +1,7 @@
 //! An open connection to a server, in whichever revision of MCP it speaks, and the requests made over it.
 
 use super::http::{Client, Credentials};
+use super::last_words::Allowances;
 use super::slot::{Answer, InSlot, Slot};
 use super::stdio::Stdio;
 use super::us::Us;
@@ -34,13 +35,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Where a server is.
 pub(super) enum Upstream {
     Http { exchange: Arc<Exchange>, allowed: Arc<Allowed>, url: String, credentials: Option<Arc<dyn Credentials>> },
-    Program { residents: Arc<dyn Residents>, program: Arc<dyn Startable> },
+    Program { residents: Arc<dyn Residents>, program: Arc<dyn Startable>, hosts: Vec<String> },
     Nowhere { why: Error },
 }
 
 /// A program, and what it is given each time it is started.
 pub trait Startable: Send + Sync {
     fn start(&self) -> Future<'_, Result<Start, Error>>;
+    /// Installs what it runs, if that is not there. It takes as long as it takes, before the time that the program has to start.
+    fn prepare(&self) -> Future<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// How long it may take until it speaks MCP, from its turn to start on.
+    fn patience(&self) -> Duration;
     /// The version that each secret in its environment has now. A program that has earlier ones is started anew before the next request.
     fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>>;
 }
@@ -55,6 +62,22 @@ pub struct Start {
 }
 
 impl Upstream {
+    /// Does what must be done once before a program can start.
+    pub(super) async fn prepare(&self) -> Result<(), Error> {
+        match self {
+            Self::Program { program, .. } => program.prepare().await,
+            Self::Http { .. } | Self::Nowhere { .. } => Ok(()),
+        }
+    }
+
+    /// How long a program may take until it speaks MCP; `None` for a server elsewhere, which is there or not.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match self {
+            Self::Program { program, .. } => Some(program.patience()),
+            Self::Http { .. } | Self::Nowhere { .. } => None,
+        }
+    }
+
     /// The versions of the secrets that a program would be started with now.
     pub(super) async fn versions(&self) -> Result<Vec<Option<i64>>, Error> {
         match self {
@@ -117,7 +140,10 @@ impl Connection {
     pub(super) async fn open(upstream: &Upstream, wire: Arc<Wire>, lifecycle: Lifecycle, until: Until) -> Result<Self, Error> {
         let opened = timeout_at(until.at, Self::begin(upstream, Arc::clone(&wire), lifecycle)).await;
         let opened = opened.unwrap_or_else(|_| {
-            let message = format!("it did not begin to speak MCP within {} ms", until.timeout_ms);
+            let mut message = format!("it did not begin to speak MCP within {} ms", until.timeout_ms);
+            if let Some(words) = wire.last_words() {
+                message = format!("{message}: {}; an operator gives it longer with `start_seconds`", words.in_a_sentence());
+            }
             Err(Error::Unreachable { source_id: wire.source_id().to_owned(), message })
         });
         // Nothing was asked for yet, so nothing can have happened.
@@ -145,12 +171,14 @@ impl Connection {
                 config.retry_config = Arc::new(Again);
                 (Us.serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), mode).await, None)
             }
-            Upstream::Program { residents, program } => {
+            Upstream::Program { residents, program, hosts } => {
                 let start = program.start().await?;
                 wire.given.add(&start.secrets);
                 versions = start.versions;
+                let (open_files, has_folder) = (start.spec.open_files, start.spec.folder.is_some());
+                let allowed = Allowances { hosts: hosts.clone(), open_files, has_folder };
                 let resident = residents.start(start.spec).await.map_err(|error| not_started(wire.source_id(), error))?;
-                let (stdio, child) = Stdio::new(Arc::clone(&wire), resident);
+                let (stdio, child) = Stdio::new(Arc::clone(&wire), resident, allowed);
                 // Made before the wait, so that the program ends with this future.
                 let child = Ending(child);
                 (Us.serve_with_lifecycle(stdio, mode).await, Some(child))

@@ -3,12 +3,14 @@
 use super::connection::{Start, Startable};
 use super::program::{bare, environment, versions};
 use crate::package::PackageServer;
+use countersign_core::limits::MCP_PROGRAM_START_SECONDS_DEFAULT;
 use countersign_core::ports::Secrets;
 use countersign_core::ports::sources::Variable;
 use countersign_core::resident::Spec;
 use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, SourceId};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The package of one source, and what its program is given. Its files are the same at each start.
 pub struct Packaged {
@@ -38,6 +40,10 @@ impl Packaged {
 impl Startable for Packaged {
     fn start(&self) -> Future<'_, Result<Start, Error>> {
         Box::pin(self.start_now())
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(MCP_PROGRAM_START_SECONDS_DEFAULT)
     }
 
     fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {

@@ -2,38 +2,50 @@
 //! that its source declares, and with nothing of the host but what the operator shows it.
 
 use super::connection::{Start, Startable};
+use super::installed::resolve;
+use super::interpreter::Located;
+use super::registry::{self, IN_JAIL};
 use crate::egress::{NamedIn, Network, WayOut};
-use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable, libraries};
+use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable};
 use crate::web::HostRule;
 use crate::words::{refused, shown};
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::limits::{
-    MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_PROCESSES, PACKAGE_MEMORY_MB_DEFAULT,
-    PACKAGE_MEMORY_MB_MAX,
+    MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_FOLDER_MB_MAX, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_OPEN_FILES_DEFAULT,
+    MCP_PROGRAM_OPEN_FILES_MAX, MCP_PROGRAM_PROCESSES, MCP_PROGRAM_START_SECONDS_DEFAULT, MCP_PROGRAM_START_SECONDS_MAX,
+    PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX,
 };
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{Variable, VariableValue};
-use countersign_core::resident::Spec;
+use countersign_core::resident::{Folder, Spec};
 use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
-use serde::Deserialize;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Where a program sees the workspace of its org.
 const WORKSPACE: &str = "/workspace";
 /// Programs look for their settings in the home of their user, and some do not start without one.
 const ENVIRONMENT: [(&str, &str); 4] = [("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH];
 /// Paths that the jail provides itself.
-const OWN: [&str; 5] = ["/stage", "/tmp", "/proc", "/dev", WORKSPACE];
+const OWN: [&str; 6] = ["/stage", "/tmp", "/proc", "/dev", WORKSPACE, IN_JAIL];
+/// Where a program sees the folder that it may write to. It is the home of its user, too.
+const FOLDER: &str = "/data";
+/// The fewest open files an interpreter starts with.
+const OPEN_FILES_MIN: u64 = 64;
 /// The least memory an interpreter starts in.
 const MEMORY_MB_MIN: u64 = 16;
 
 /// A program that an operator allows.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowedProgram {
     /// The program and its arguments. A source names exactly these words.
@@ -52,10 +64,27 @@ pub struct AllowedProgram {
     pub workspace: bool,
     #[serde(default = "default_memory_mb")]
     pub memory_mb: u64,
+    /// How many files each of its processes may have open.
+    #[serde(default = "default_open_files")]
+    pub open_files: u64,
+    /// The size of a folder that each of its sources has, which it may write to and which is kept. None: it keeps nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder_mb: Option<u64>,
+    /// How long it may take until it speaks MCP.
+    #[serde(default = "default_start_seconds")]
+    pub start_seconds: u64,
 }
 
 const fn default_memory_mb() -> u64 {
     PACKAGE_MEMORY_MB_DEFAULT
+}
+
+const fn default_open_files() -> u64 {
+    MCP_PROGRAM_OPEN_FILES_DEFAULT
+}
+
+const fn default_start_seconds() -> u64 {
+    MCP_PROGRAM_START_SECONDS_DEFAULT
 }
 
 impl AllowedProgram {
@@ -78,7 +107,25 @@ impl AllowedProgram {
         if !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(&self.memory_mb) {
             return Some(format!("`memory_mb` must be {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
         }
-        None
+        if !(OPEN_FILES_MIN..=MCP_PROGRAM_OPEN_FILES_MAX).contains(&self.open_files) {
+            return Some(format!("`open_files` must be {OPEN_FILES_MIN} to {MCP_PROGRAM_OPEN_FILES_MAX}"));
+        }
+        if self.folder_mb.is_some_and(|megabytes| !(1..=MCP_PROGRAM_FOLDER_MB_MAX).contains(&megabytes)) {
+            return Some(format!("`folder_mb` must be 1 to {MCP_PROGRAM_FOLDER_MB_MAX}"));
+        }
+        if let Some(path) = self.readable.iter().find(|path| self.folder_mb.is_some() && path.starts_with(FOLDER)) {
+            return Some(format!("`{}` in `readable` cannot be shown beside `folder_mb`, whose folder is there", path.display()));
+        }
+        if !(1..=MCP_PROGRAM_START_SECONDS_MAX).contains(&self.start_seconds) {
+            return Some(format!("`start_seconds` must be 1 to {MCP_PROGRAM_START_SECONDS_MAX}"));
+        }
+        match registry::asked(&self.command) {
+            Ok(Some(asked)) if asked.exact().is_none() => {
+                Some(format!("`{}` names no version: write the one that runs, as in `{}`", shown(program), asked.example()))
+            }
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        }
     }
 }
 
@@ -95,6 +142,43 @@ pub struct Reach {
     pub hosts: Vec<HostRule>,
     /// Whether it sees the workspace of its org.
     pub workspace: bool,
+    /// Whether it has a folder that is kept.
+    pub folder: bool,
+}
+
+/// Where on the host the folders are that programs need beside their own files.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramFolders {
+    /// The packages that are installed for programs.
+    pub installed: PathBuf,
+    /// The folders that programs may write to, below that of their org.
+    pub kept: PathBuf,
+}
+
+impl ProgramFolders {
+    pub fn below(data: &Path) -> Self {
+        // The jail knows no folder that the server is in, so a relative path would name none.
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+        Self { installed: data.join("programs"), kept: data.join("kept") }
+    }
+
+    /// The folder of a source.
+    pub fn of(&self, org: &OrgId, source: &SourceId) -> PathBuf {
+        self.kept.join(org.as_str()).join(source.as_str())
+    }
+
+    /// Removes the folder of a source that is gone.
+    pub fn remove(&self, org: &OrgId, source: &SourceId) -> std::io::Result<()> {
+        static REMOVED: AtomicU64 = AtomicU64::new(0);
+        let number = REMOVED.fetch_add(1, Ordering::Relaxed);
+        // Under another name first: its program may still be writing, and a new source of this name must find nothing.
+        let gone = self.kept.join(org.as_str()).join(format!(".gone-{}-{number}", std::process::id()));
+        match std::fs::rename(self.of(org, source), &gone) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => std::fs::remove_dir_all(&gone),
+        }
+    }
 }
 
 /// Every program that an operator allows.
@@ -103,6 +187,7 @@ pub struct AllowedPrograms {
     /// Each with its network, if it has one.
     allowed: Arc<[(AllowedProgram, Option<Arc<Network>>)]>,
     programs: Programs,
+    folders: Arc<ProgramFolders>,
 }
 
 /// The program of one source, and what it is given each time it is started.
@@ -118,14 +203,18 @@ pub struct Started {
 
 impl AllowedPrograms {
     /// Requires, if an https host is allowed, the system's certificates.
-    pub fn new(allowed: Vec<AllowedProgram>, networks: &[IpNet]) -> Result<Self, crate::Error> {
+    pub fn new(allowed: Vec<AllowedProgram>, networks: &[IpNet], folders: ProgramFolders) -> Result<Self, crate::Error> {
         let named_in = NamedIn { hosts: "hosts` of `mcp_commands", networks: "source_allowed_networks" };
         let with_network = |program: AllowedProgram| {
             let network = (!program.hosts.is_empty()).then(|| Network::new(program.hosts.clone(), networks.to_vec(), named_in));
             Ok::<_, crate::Error>((program, network.transpose()?.map(Arc::new)))
         };
         let allowed = allowed.into_iter().map(with_network).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { allowed: allowed.into(), programs: Programs::default() })
+        Ok(Self { allowed: allowed.into(), programs: Programs::default(), folders: Arc::new(folders) })
+    }
+
+    pub fn folders(&self) -> &ProgramFolders {
+        &self.folders
     }
 
     /// Whether an operator allows this command with these variables.
@@ -136,7 +225,9 @@ impl AllowedPrograms {
     /// What this command can reach.
     pub fn reach(&self, command: &[String]) -> Reach {
         let found = self.allowed.iter().find(|(program, _)| program.command == command);
-        found.map(|(program, _)| Reach { hosts: program.hosts.clone(), workspace: program.workspace }).unwrap_or_default()
+        found
+            .map(|(program, _)| Reach { hosts: program.hosts.clone(), workspace: program.workspace, folder: program.folder_mb.is_some() })
+            .unwrap_or_default()
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {
@@ -159,38 +250,83 @@ impl AllowedPrograms {
 
     /// The program of a source.
     pub fn program(&self, started: Started) -> Arc<dyn Startable> {
-        Arc::new(OneProgram { allowed: self.clone(), started })
+        Arc::new(OneProgram { allowed: self.clone(), started, ran: Mutex::default() })
     }
 
-    async fn start(&self, started: &Started) -> Result<Start, Error> {
+    /// What a source is given to start its program, and the digest of what runs.
+    async fn start(&self, started: &Started) -> Result<(Start, String), Error> {
         let Started { org, source, command, env, workspace, secrets } = started;
         let (allowed, network) = self.find(command, env)?;
-        let (name, args) = command.split_first().ok_or_else(|| refused("command_not_allowed", "the command names no program"))?;
-        let program = self.programs.find(name).await.ok_or_else(|| {
-            let places = PLACES.join(", ");
-            refused("program_missing", format!("there is no program `{}` in {places}: an operator installs it", shown(name)))
-        })?;
-        let environment = environment(org, source, env, &**secrets).await?;
-        let mut read_only = libraries(&program.path);
-        read_only.extend(allowed.readable.iter().map(|path| (path.clone(), path.clone())));
+        let (_, located, _) = resolve(command, &self.folders.installed, &self.programs).await?;
+        let folder = allowed.folder_mb.map(|megabytes| self.folder(org, source, megabytes)).transpose()?;
+        let mut environment = environment(org, source, env, &**secrets).await?;
+        environment.set_unless_declared(env, "PATH", &located.path);
+        if folder.is_some() {
+            environment.set_unless_declared(env, "HOME", FOLDER);
+        }
+        let Located { program, name, args, shown, digest, .. } = located;
+        // What lies in a folder that is shown is shown with it.
+        let is_seen = |path: &Path| allowed.readable.iter().any(|readable| path.starts_with(readable));
+        let mut read_only: Vec<_> = shown.into_iter().map(|shown| (shown.host, shown.jail)).collect();
+        read_only.retain(|(host, jail)| host != jail || !is_seen(host));
+        let is_found = |path: &Path| read_only.iter().any(|(host, jail)| host == jail && path.starts_with(host));
+        let readable: Vec<_> = allowed.readable.iter().filter(|path| !is_found(path)).map(|path| (path.clone(), path.clone())).collect();
+        read_only.extend(readable);
         if allowed.workspace {
             let missing = || refused("program_missing", "this org has no workspace on this server that the program could see");
             read_only.push((workspace.clone().ok_or_else(missing)?, WORKSPACE.into()));
         }
         let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
-        let spec = Spec { args: args.to_vec(), read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) };
-        Ok(environment.start(spec))
+        let open_files = u32::try_from(allowed.open_files).unwrap_or(u32::MAX);
+        let bare = bare(org, program, allowed.memory_mb * 1024 * 1024);
+        Ok((environment.start(Spec { name: Some(name), args, read_only, folder, open_files, egress, ..bare }), digest))
+    }
+
+    fn folder(&self, org: &OrgId, source: &SourceId, megabytes: u64) -> Result<Folder, Error> {
+        let host = self.folders.of(org, source);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&host);
+        made.map_err(|error| {
+            tracing::error!(%error, %source, "the folder of a program could not be made");
+            refused("program_missing", format!("the folder of source `{source}` could not be made: {error}"))
+        })?;
+        Ok(Folder { host, bytes_max: megabytes << 20 })
+    }
+
+    fn patience(&self, started: &Started) -> Duration {
+        let found = self.allowed.iter().find(|(program, _)| program.command == started.command);
+        Duration::from_secs(found.map_or(MCP_PROGRAM_START_SECONDS_DEFAULT, |(program, _)| program.start_seconds))
     }
 }
 
 struct OneProgram {
     allowed: AllowedPrograms,
     started: Started,
+    /// The digest of what ran the last time.
+    ran: Mutex<Option<String>>,
 }
 
 impl Startable for OneProgram {
     fn start(&self) -> Future<'_, Result<Start, Error>> {
-        Box::pin(self.allowed.start(&self.started))
+        Box::pin(async {
+            let (start, digest) = self.allowed.start(&self.started).await?;
+            let before = self.ran.lock().replace(digest.clone());
+            if before.is_some_and(|before| before != digest) {
+                tracing::info!(source = %self.started.source, digest, "its interpreter, script or packages changed since its program last started");
+            }
+            Ok(start)
+        })
+    }
+
+    fn prepare(&self) -> Future<'_, Result<(), Error>> {
+        Box::pin(async {
+            let Started { command, env, .. } = &self.started;
+            self.allowed.find(command, env)?;
+            registry::prepare(command, &self.allowed.folders.installed).await
+        })
+    }
+
+    fn patience(&self) -> Duration {
+        self.allowed.patience(&self.started)
     }
 
     fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {
@@ -206,12 +342,15 @@ pub(super) fn bare(org: &OrgId, program: Program, memory_bytes: u64) -> Spec {
         profile: Profile::Default,
         program: program.path,
         program_digest: program.digest,
+        name: None,
         args: Vec::new(),
         env: Vec::new(),
         read_only: Vec::new(),
+        folder: None,
         inputs: Vec::new(),
         memory_bytes,
         processes: MCP_PROGRAM_PROCESSES,
+        open_files: u32::try_from(MCP_PROGRAM_OPEN_FILES_DEFAULT).unwrap_or(u32::MAX),
         cpu_percent: MCP_PROGRAM_CPU_PERCENT,
         line_bytes_max: MCP_MESSAGE_BYTES_MAX,
         grace_ms: MCP_PROGRAM_GRACE_MS,
@@ -227,6 +366,14 @@ pub(super) struct Environment {
 }
 
 impl Environment {
+    /// Sets a variable that its source does not set itself.
+    fn set_unless_declared(&mut self, declared: &[Variable], name: &str, value: &str) {
+        if declared.iter().all(|variable| variable.name != name) {
+            self.variables.retain(|(other, _)| other != name);
+            self.variables.push((name.to_owned(), Secret::new(value.to_owned())));
+        }
+    }
+
     pub(super) fn start(self, spec: Spec) -> Start {
         Start { spec: Spec { env: self.variables, ..spec }, secrets: self.secrets, versions: self.versions }
     }
@@ -292,6 +439,9 @@ mod tests {
             hosts: Vec::new(),
             workspace: true,
             memory_mb: 64,
+            open_files: 512,
+            folder_mb: None,
+            start_seconds: 7,
         }
     }
 
@@ -342,6 +492,15 @@ mod tests {
             (changed(|program| program.env = vec!["A=B".to_owned()]), "in `env`"),
             (changed(|program| program.env = vec!["LD_PRELOAD".to_owned()]), "in `env`"),
             (changed(|program| program.env = vec!["COUNTERSIGN_EGRESS_FD".to_owned()]), "in `env`"),
+            (changed(|program| program.open_files = 65_537), "`open_files` must be"),
+            (changed(|program| program.folder_mb = Some(0)), "`folder_mb` must be"),
+            (changed(|program| (program.folder_mb, program.readable) = (Some(1), vec!["/data/x".into()])), "beside `folder_mb`"),
+            (changed(|program| program.start_seconds = 0), "`start_seconds` must be"),
+            (allowed(&["npx", "-y", "server"]), "names no version"),
+            (allowed(&["npx", "-y", "server@latest"]), "names no version"),
+            (allowed(&["uvx", "server>=1"]), "names no version"),
+            (allowed(&["npx", "-y", "./server"]), "is not the name of a package"),
+            (allowed(&["npx", "--node-options=x", "server@1.0.0"]), "is not known here"),
             (changed(|program| program.memory_mb = 1), "`memory_mb` must be"),
             (changed(|program| program.memory_mb = PACKAGE_MEMORY_MB_MAX + 1), "`memory_mb` must be"),
         ] {
@@ -352,7 +511,7 @@ mod tests {
 
     #[test]
     fn a_command_is_allowed_word_by_word_with_its_variables() {
-        let programs = AllowedPrograms::new(vec![allowed(&["node", "index.js"])], &[]).unwrap();
+        let programs = AllowedPrograms::new(vec![allowed(&["node", "index.js"])], &[], ProgramFolders::default()).unwrap();
         let check = |command: &[&str], name: &str| {
             let Started { command, env, .. } = started(command, &[(name, VariableValue::Value(String::new()))]);
             programs.check(&command, &env).map_err(|error| error.code())
@@ -376,7 +535,7 @@ mod tests {
         // The program of this test is the only one that is surely there.
         let own = std::env::current_exe().unwrap().canonicalize().unwrap();
         let own = own.to_str().unwrap();
-        let programs = AllowedPrograms::new(vec![allowed(&[own, "--serve"])], &[]).unwrap();
+        let programs = AllowedPrograms::new(vec![allowed(&[own, "--serve"])], &[], ProgramFolders::default()).unwrap();
         let set = [("TOKEN", VariableValue::Secret("key".to_owned())), ("HOME", VariableValue::Value("/workspace".to_owned()))];
         let program = programs.program(started(&[own, "--serve"], &set));
         let Start { spec, secrets, versions } = program.start().await.unwrap();
@@ -385,10 +544,12 @@ mod tests {
         assert!(!format!("{spec:?}").contains("t0p"), "{spec:?}");
         assert_eq!((spec.program.to_str(), spec.args.as_slice()), (Some(own), &["--serve".to_owned()][..]));
         let env: Vec<_> = spec.env.iter().map(|(name, value)| (name.as_str(), value.expose().as_str())).collect();
-        assert_eq!(env, [("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH, ("TOKEN", "t0p"), ("HOME", "/workspace")]);
+        assert_eq!(env[..5], [("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH, ("TOKEN", "t0p"), ("HOME", "/workspace")]);
+        assert!(env[5].0 == "PATH" && env[5].1.ends_with("/usr/local/bin:/usr/bin:/bin"), "{env:?}");
         let shown = |host: &str, jail: &str| spec.read_only.contains(&(host.into(), jail.into()));
         assert!(shown("/opt/kit", "/opt/kit") && shown("/data/workspace", "/workspace"), "{:?}", spec.read_only);
-        assert_eq!((spec.memory_bytes, spec.egress.is_none()), (64 << 20, true));
+        assert_eq!((spec.memory_bytes, spec.open_files, spec.folder, spec.egress.is_none()), (64 << 20, 512, None, true));
+        assert_eq!(program.patience(), Duration::from_secs(7));
         let gone = [("TOKEN", VariableValue::Secret("gone".to_owned()))];
         for (started, code) in [
             (started(&[own, "--serve"], &gone), "secret_missing"),

@@ -172,11 +172,15 @@ impl<S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync> Residents for 
 }
 
 /// A program with one secret, which has as many versions as values were set.
-struct WithSecret(Mutex<Vec<&'static str>>);
+struct WithSecret(Mutex<Vec<&'static str>>, Duration);
 
 impl WithSecret {
     fn new(value: &'static str) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(vec![value])))
+        Self::with_patience(value, Duration::from_secs(10))
+    }
+
+    fn with_patience(value: &'static str, patience: Duration) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(vec![value]), patience))
     }
 
     fn version(&self) -> Vec<Option<i64>> {
@@ -192,18 +196,25 @@ impl Startable for WithSecret {
             profile: Profile::Default,
             program: PathBuf::from("/bin/kit"),
             program_digest: [0; 32],
+            name: None,
             args: Vec::new(),
             env: vec![("TOKEN".to_owned(), secret.clone())],
             read_only: Vec::new(),
+            folder: None,
             inputs: Vec::new(),
             memory_bytes: 1 << 26,
             processes: 8,
+            open_files: 256,
             cpu_percent: 100,
             line_bytes_max: 1 << 22,
             grace_ms: 1_000,
             egress: None,
         };
         Box::pin(std::future::ready(Ok(Start { spec, secrets: vec![secret], versions: self.version() })))
+    }
+
+    fn patience(&self) -> Duration {
+        self.1
     }
 
     fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {
@@ -264,7 +275,7 @@ async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_calle
         serve(MODERN),
         WithSecret::new("canary-7731"),
         Some(code),
-        Reach { hosts: vec!["api.example.com".parse().unwrap()], workspace: false },
+        Reach { hosts: vec!["api.example.com".parse().unwrap()], ..Reach::default() },
     );
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!((source.code(), actions[0].package_sha256, actions[0].profile), (Some(code), Some(code), Profile::Resident));
@@ -282,8 +293,8 @@ async fn a_program_that_sees_the_workspace_reads_files_and_cannot_be_kept_to_a_p
     let hosts = vec!["api.example.com".parse().unwrap()];
     for (reach, effects, expected) in [
         (Reach::default(), vec![], Ok(())),
-        (Reach { hosts: hosts.clone(), workspace: false }, vec![Effect::NetworkCall], Ok(())),
-        (Reach { hosts, workspace: true }, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
+        (Reach { hosts: hosts.clone(), ..Reach::default() }, vec![Effect::NetworkCall], Ok(())),
+        (Reach { hosts, workspace: true, folder: false }, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
     ] {
         let (source, _) = program_with(serve(LEGACY), WithSecret::new("canary-7731"), None, reach.clone());
         let actions = source.list(&context().org).await.unwrap();
@@ -333,8 +344,12 @@ async fn a_program_that_dies_with_its_secret_on_its_lips_is_not_quoted() {
         program.is_ended.send_replace(true);
         drop(stream);
     });
-    let message = "its program ended with code 1: Error: TOKEN=[secret] is refused".to_owned();
-    assert_eq!(call(&source).await.unwrap_err(), Error::Unreachable { source_id: "kit".to_owned(), message });
+    let words =
+        "its program ended with code 1: Error: TOKEN=[secret] is refused; its last lines: no config | Error: TOKEN=[secret] is refused";
+    assert_eq!(call(&source).await.unwrap_err(), Error::Unreachable { source_id: "kit".to_owned(), message: words.to_owned() });
+    let lines = ["no config", "Error: TOKEN=[secret] is refused"].map(str::to_owned).to_vec();
+    let expected = LastWords { ended: Some("ended with code 1".to_owned()), hint: None, lines };
+    assert_eq!(source.last_words(), Some(expected));
 }
 
 #[tokio::test]
@@ -414,12 +429,109 @@ async fn strays_are_passed_over_and_too_many_of_them_end_it() {
 
 #[tokio::test]
 async fn a_program_that_dies_says_how_and_is_started_again_for_the_next_call() {
-    let (source, started) = program(scripted(b"", Some(3)));
+    let reach = Reach { folder: true, ..Reach::default() };
+    let (source, started) = program_with(scripted(b"", Some(3)), WithSecret::new("canary-7731"), None, reach);
     for number in 1..=2 {
         let error = call(&source).await.unwrap_err();
         assert_eq!(error, Error::Broken { source_id: "kit".to_owned(), message: "its program ended with code 3: out of luck".to_owned() });
         assert_eq!(started.started.lock().len(), number);
     }
+}
+
+#[tokio::test]
+async fn what_cannot_have_left_the_jail_was_not_done_and_what_can_have_may_have_been() {
+    const NO: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"isError\":true,\"content\":[{\"type\":\"text\",\"text\":\"no\"}]}}\n";
+    let hosts = || vec!["api.example.com".parse().unwrap()];
+    for (reach, after) in [
+        (Reach::default(), AfterError::NoEffect),
+        (Reach { workspace: true, ..Reach::default() }, AfterError::NoEffect),
+        (Reach { folder: true, ..Reach::default() }, AfterError::Unknown),
+        (Reach { hosts: hosts(), ..Reach::default() }, AfterError::Unknown),
+    ] {
+        for (print, code, expected) in
+            [(&b""[..], Some(3), "source_broke"), (b"[]\n", None, "source_broke"), (NO, None, "source_reported_error")]
+        {
+            let (source, _) = program_with(scripted(print, code), WithSecret::new("canary-7731"), None, reach.clone());
+            let error = call(&source).await.unwrap_err();
+            assert_eq!((error.code(), error.after()), (expected, after), "{reach:?}: {error}");
+            assert_eq!(error.to_string().contains("the effect may have happened"), after == AfterError::Unknown, "{error}");
+        }
+        let (source, _) = program_with(scripted(b"", None), WithSecret::new("canary-7731"), None, reach.clone());
+        let context = CallContext { timeout_ms: 300, ..context() };
+        let error = source.call(&context, &ActionId::parse("kit.set").unwrap(), &json!({})).await.unwrap_err();
+        assert_eq!((error.code(), error.after()), ("source_timed_out", after), "{reach:?}: {error}");
+    }
+}
+
+/// A program that waits for this before it speaks.
+fn waiting(for_it: &watch::Sender<bool>) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static + use<> {
+    let may_speak = for_it.subscribe();
+    move |stream, program| {
+        let mut may_speak = may_speak.clone();
+        tokio::spawn(async move {
+            let _ = may_speak.wait_for(|may| *may).await;
+            serve(MODERN)(stream, program);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_starts_slowly_is_started_once_and_answers_the_caller_who_asks_again() {
+    let may_speak = watch::Sender::new(false);
+    let (source, started) =
+        program_with(waiting(&may_speak), WithSecret::with_patience("canary-7731", Duration::from_secs(60)), None, Reach::default());
+    let add = ActionId::parse("kit.add").unwrap();
+    for _ in 0..2 {
+        let hasty = CallContext { timeout_ms: 300, ..context() };
+        let error = source.call(&hasty, &add, &json!({ "n": 1 })).await.unwrap_err();
+        assert_eq!((error.code(), error.after()), ("source_busy", AfterError::NoEffect), "{error}");
+        assert!(error.to_string().contains("still starting, which may take 60 s"), "{error}");
+    }
+    may_speak.send_replace(true);
+    assert_eq!(source.call(&context(), &add, &json!({ "n": 1 })).await.unwrap().value["content"][0]["text"], "2");
+    assert_eq!(started.started.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_few_programs_start_at_once_and_each_call_waits_for_its_own_alone() {
+    let at_once = STARTS.available_permits();
+    let may_speak = watch::Sender::new(false);
+    let slow: Vec<_> =
+        (0..at_once + 2).map(|_| program(waiting(&may_speak))).map(|(source, started)| (Arc::new(source), started)).collect();
+    let count = || slow.iter().filter(|(_, started)| !started.started.lock().is_empty()).count();
+    let calls: Vec<_> =
+        slow.iter().map(|(source, _)| Arc::clone(source)).map(|source| tokio::spawn(async move { call(&source).await })).collect();
+    while STARTS.available_permits() > 0 || count() < at_once {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(count(), at_once, "the others wait for their turn");
+    may_speak.send_replace(true);
+    for call in calls {
+        // There is no such tool, which its own program says.
+        assert_eq!(call.await.unwrap().unwrap_err().code(), "source_reported_error");
+    }
+    assert_eq!((count(), STARTS.available_permits()), (at_once + 2, at_once));
+}
+
+#[tokio::test]
+async fn a_program_that_is_stopped_while_it_starts_is_ended() {
+    let may_speak = watch::Sender::new(false);
+    let (source, started) = program_with(waiting(&may_speak), WithSecret::new("canary-7731"), None, Reach::default());
+    let source = Arc::new(source);
+    let calling = tokio::spawn({
+        let source = Arc::clone(&source);
+        async move { call(&source).await }
+    });
+    while started.started.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    source.disconnect().await;
+    assert_eq!(calling.await.unwrap().unwrap_err().code(), "source_unreachable");
+    let program = Arc::clone(&started.started.lock()[0]);
+    program.is_ended.subscribe().wait_for(|is_ended| *is_ended).await.unwrap();
 }
 
 #[tokio::test]
@@ -436,15 +548,20 @@ async fn a_program_that_dies_at_its_start_is_unreachable() {
 
 #[tokio::test]
 async fn a_program_that_says_nothing_is_given_up_in_time_and_ended() {
-    let (source, started) = program(|stream, program: Arc<InMemory>| {
+    let silent = |stream: tokio::io::DuplexStream, program: Arc<InMemory>| {
         tokio::spawn(async move {
             let _stream = stream;
+            program.stderr.lock().push("loading".to_owned());
             let _ = program.is_ended.subscribe().wait_for(|is_ended| *is_ended).await;
         });
-    });
-    let context = CallContext { timeout_ms: 300, ..context() };
-    let error = source.call(&context, &ActionId::parse("kit.set").unwrap(), &json!({})).await.unwrap_err();
+    };
+    let secret = WithSecret::with_patience("canary-7731", Duration::from_millis(300));
+    let (source, started) = program_with(silent, secret, None, Reach::default());
+    let error = call(&source).await.unwrap_err();
     assert_eq!(error.code(), "source_unreachable", "{error}");
+    for words in ["did not begin to speak MCP within 300 ms", "still runs: loading", "`start_seconds`"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
     let program = Arc::clone(&started.started.lock()[0]);
     program.is_ended.subscribe().wait_for(|is_ended| *is_ended).await.unwrap();
 }

@@ -3,6 +3,7 @@
 use super::call;
 use super::connection::{Connection, Lifecycle, Startable, Until, Upstream};
 use super::http::Credentials;
+use super::last_words::LastWords;
 use super::listing::{self, Listed};
 use super::program::Reach;
 use super::readable::Readable;
@@ -13,19 +14,22 @@ use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
 use crate::words::{failed, patience, refused};
 use countersign_core::action::{Effect, Profile};
-use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_PROGRAM_STARTS_PER_CORE};
 use countersign_core::ports::events::SOURCE_TOOLS_CHANGED;
 use countersign_core::resident::Residents;
-use countersign_core::source::{Asked, CallContext, Error, Output, Source};
+use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, ConnectionId, Digest, Future, OrgId, SourceId, SpaceId};
 use ipnet::IpNet;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::timeout_at;
 use url::Url;
 
@@ -86,17 +90,29 @@ pub struct McpSource {
     account: Option<ConnectionId>,
     spaces: Option<BTreeSet<SpaceId>>,
     common: Common,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
+    /// Whether it can change nothing outside itself: a program without hosts and without a folder that is kept.
+    is_closed: bool,
     list_timeout_ms: u64,
-    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+    connection: Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>,
+    /// A program that is being started. That goes on when the caller who wanted it waits no longer.
+    opening: Mutex<Option<AbortHandle>>,
+    /// The traffic of the latest connection.
+    wire: Mutex<Option<Arc<Wire>>>,
     /// Whether the server wanted `initialize` when it was last connected to.
-    wants_initialize: AtomicBool,
+    wants_initialize: Arc<AtomicBool>,
     known: RwLock<Option<Known>>,
     /// Whether the server wants params of some tools in headers. A new connection learns which by listing the tools.
     wants_header_params: AtomicBool,
     changes: Arc<Changes>,
     hearer: Option<Hearer>,
 }
+
+/// Programs that start at once. After a restart of the server every program starts, and each is the slower the more of them do.
+static STARTS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    Semaphore::new(processors.saturating_mul(MCP_PROGRAM_STARTS_PER_CORE))
+});
 
 /// Counts how often the server said that its tools changed.
 #[derive(Default)]
@@ -118,6 +134,7 @@ impl McpSource {
     pub fn new(config: McpConfig) -> Self {
         let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms, hearer } =
             config;
+        let is_closed = matches!(&server, Server::Program { reach, .. } if reach.hosts.is_empty() && !reach.folder);
         let (upstream, profile, hosts, code, effects) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
@@ -132,8 +149,8 @@ impl McpSource {
             Server::Program { residents, program, package, reach } => {
                 let network = (!reach.hosts.is_empty()).then_some(Effect::NetworkCall);
                 let effects = network.into_iter().chain(reach.workspace.then_some(Effect::FilesystemRead)).collect();
-                let hosts = reach.hosts.iter().map(ToString::to_string).collect();
-                (Upstream::Program { residents, program }, Profile::Resident, hosts, package, effects)
+                let hosts: Vec<_> = reach.hosts.iter().map(ToString::to_string).collect();
+                (Upstream::Program { residents, program, hosts: hosts.clone() }, Profile::Resident, hosts, package, effects)
             }
             Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new(), None, Vec::new()),
         };
@@ -144,10 +161,13 @@ impl McpSource {
             title,
             account,
             spaces,
-            upstream,
+            upstream: Arc::new(upstream),
+            is_closed,
             list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS),
-            connection: tokio::sync::Mutex::default(),
-            wants_initialize: AtomicBool::new(false),
+            connection: Arc::default(),
+            opening: Mutex::default(),
+            wire: Mutex::default(),
+            wants_initialize: Arc::default(),
             known: RwLock::default(),
             wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
@@ -167,16 +187,31 @@ impl McpSource {
 
     /// Gives the connection up: it ends, with its program, when the last request under way has its answer. The next request opens a new one.
     pub async fn disconnect(&self) {
+        if let Some(opening) = self.opening.lock().take() {
+            opening.abort();
+        }
         self.connection.lock().await.take();
+    }
+
+    /// What its program said last, and how it ended; `None` before it was first started, and for a server that is no program.
+    pub fn last_words(&self) -> Option<LastWords> {
+        self.wire.lock().as_ref()?.last_words()
     }
 
     /// The open connection, or a new one. One caller at a time opens it; the others wait for that one. A program whose secrets were replaced
     /// is given up, too: it has read its environment.
     async fn connected(&self, until: Until) -> Result<Arc<Connection>, Error> {
-        let unopened =
-            || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
+        let patience = self.upstream.patience();
+        let unopened = || {
+            let message = match patience {
+                None => "another call is still opening its connection".to_owned(),
+                Some(patience) => format!("its program is still starting, which may take {} s from its turn on", patience.as_secs()),
+            };
+            Error::NoTurn { source_id: self.id.to_string(), message }
+        };
         let versions = timeout_at(until.at, self.upstream.versions()).await.map_err(|_| unopened())??;
-        let mut connection = timeout_at(until.at, self.connection.lock()).await.map_err(|_| unopened())?;
+        let locked = timeout_at(until.at, Arc::clone(&self.connection).lock_owned()).await;
+        let mut connection = locked.map_err(|_| unopened())?;
         if let Some(open) = connection.as_ref().filter(|open| !open.is_closed() && open.has(&versions)) {
             return Ok(Arc::clone(open));
         }
@@ -190,11 +225,57 @@ impl McpSource {
                 hearer(told);
             }
         });
-        let lifecycle = if self.wants_initialize.swap(false, Ordering::Relaxed) { Lifecycle::Initialize } else { Lifecycle::Auto };
-        let open = Arc::new(Connection::open(&self.upstream, wire, lifecycle, until).await?);
-        self.wants_initialize.store(!open.is_modern(), Ordering::Relaxed);
-        *connection = Some(Arc::clone(&open));
-        Ok(open)
+        *self.wire.lock() = Some(Arc::clone(&wire));
+        let (upstream, wants_initialize) = (Arc::clone(&self.upstream), Arc::clone(&self.wants_initialize));
+        let open = async move {
+            upstream.prepare().await?;
+            let _turn = match patience {
+                Some(_) => STARTS.acquire().await.ok(),
+                None => None,
+            };
+            let until = patience.map_or(until, |patience| Until::after(patience, u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)));
+            let lifecycle = if wants_initialize.swap(false, Ordering::Relaxed) { Lifecycle::Initialize } else { Lifecycle::Auto };
+            let open = Arc::new(Connection::open(&upstream, wire, lifecycle, until).await?);
+            wants_initialize.store(!open.is_modern(), Ordering::Relaxed);
+            *connection = Some(Arc::clone(&open));
+            Ok::<_, Error>(open)
+        };
+        if patience.is_none() {
+            return open.await;
+        }
+        let opening = tokio::spawn(open);
+        *self.opening.lock() = Some(opening.abort_handle());
+        match timeout_at(until.at, opening).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(_)) => {
+                let message = "its program was stopped before it had started".to_owned();
+                Err(Error::Unreachable { source_id: self.id.to_string(), message })
+            }
+            Err(_) => Err(unopened()),
+        }
+    }
+
+    /// What a closed program did not do to the end has changed nothing: it reaches nothing that stays.
+    fn closed<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if !self.is_closed {
+            return answer;
+        }
+        answer.map_err(|error| match error {
+            Error::Reported { source_id, message, cause, content, after: _ } => {
+                Error::Reported { source_id, message, cause, content, after: AfterError::NoEffect }
+            }
+            Error::TimedOut { .. } | Error::Broken { .. } => {
+                let message = format!("{}; it reaches nothing outside its jail, so nothing was changed", error.without_conclusion());
+                failed(error.code(), message)
+            }
+            Error::Unreachable { .. }
+            | Error::Busy { .. }
+            | Error::NoTurn { .. }
+            | Error::Refused { .. }
+            | Error::Failed { .. }
+            | Error::WorkspaceElsewhere
+            | Error::PreviewUnsupported { .. } => error,
+        })
     }
 
     /// Gives a connection up after an error that may be its fault, so that the next request opens a new one. A server that forgot a session
@@ -213,10 +294,12 @@ impl McpSource {
     pub async fn refresh(&self) -> Result<Listed, Error> {
         // Kept a little below the limit of the caller, so that the caller gets this error.
         let limit = Duration::from_millis(self.list_timeout_ms - (self.list_timeout_ms / 10).min(250));
-        let until = Until::after(limit, self.list_timeout_ms);
         // Read first, so that a change during the listing is not missed.
         let revision = self.changes.revision.load(Ordering::Acquire);
-        let connection = self.connected(until).await?;
+        // A program is waited for until it has started; the time to list begins then.
+        let started = Until::after(limit + self.upstream.patience().unwrap_or_default(), self.list_timeout_ms);
+        let connection = self.connected(started).await?;
+        let until = Until::after(limit, self.list_timeout_ms);
         let listed = self.reconsider(&connection, listing::list(&connection, &self.common, until).await).await;
         let listed = listed.map_err(|error| without_doubt(&self.id, error))?;
         self.changes.listed.store(revision, Ordering::Release);
@@ -231,6 +314,14 @@ impl McpSource {
         }
         *self.known.write() = Some(Known { version: connection.version().to_owned(), listed: listed.clone() });
         Ok(listed)
+    }
+}
+
+impl Drop for McpSource {
+    fn drop(&mut self) {
+        if let Some(opening) = self.opening.lock().take() {
+            opening.abort();
+        }
     }
 }
 
@@ -257,6 +348,11 @@ impl Source for McpSource {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn list_limit_ms(&self) -> u64 {
+        let start = self.upstream.patience().unwrap_or_default();
+        self.list_timeout_ms + u64::try_from(start.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn connection(&self) -> Option<&ConnectionId> {
@@ -301,7 +397,7 @@ impl Source for McpSource {
                 }
                 call::call(&connection, action, params, context, until).await
             };
-            self.reconsider(&connection, asked.await).await
+            self.closed(self.reconsider(&connection, asked.await).await)
         })
     }
 

@@ -1,9 +1,8 @@
 //! A program in the jail that speaks MCP: one message a line, on its stdin and stdout.
 
 use super::http::not_utf8;
+use super::last_words::{Allowances, Observed};
 use super::wire::{Inbound, Unusable, Wire, parsed, too_long, too_much};
-use crate::words::{last_line, said};
-use countersign_core::jail::Ended;
 use countersign_core::limits::{MCP_MESSAGE_BYTES_MAX, MCP_STRAY_LINES_MAX};
 use countersign_core::resident::{Child, Resident};
 use countersign_core::source::Error;
@@ -36,13 +35,15 @@ struct Line {
 
 impl Stdio {
     /// Connects to a program that was started. It ends when the child is dropped, or when it no longer speaks MCP.
-    pub(super) fn new(wire: Arc<Wire>, resident: Resident) -> (Self, Arc<dyn Child>) {
+    pub(super) fn new(wire: Arc<Wire>, resident: Resident, allowed: Allowances) -> (Self, Arc<dyn Child>) {
         let Resident { stdin, stdout, child } = resident;
         let child: Arc<dyn Child> = Arc::from(child);
+        let observed = Arc::new(Observed::new(Arc::clone(&child), allowed));
+        wire.observe(Arc::clone(&observed));
         let (to_program, lines) = mpsc::channel(QUEUE);
         let (messages, from_program) = mpsc::channel(QUEUE);
         tokio::spawn(write(stdin, lines));
-        tokio::spawn(Reading { wire: Arc::clone(&wire), child: Arc::clone(&child), messages }.read(stdout));
+        tokio::spawn(Reading { wire: Arc::clone(&wire), child: Arc::clone(&child), observed, messages }.read(stdout));
         (Self { wire, to_program, from_program }, child)
     }
 }
@@ -97,6 +98,7 @@ async fn write(mut stdin: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Lin
 struct Reading {
     wire: Arc<Wire>,
     child: Arc<dyn Child>,
+    observed: Arc<Observed>,
     messages: mpsc::Sender<ServerJsonRpcMessage>,
 }
 
@@ -160,17 +162,9 @@ impl Reading {
     }
 
     async fn ended(&self) -> Error {
-        let how = match tokio::time::timeout(ENDING, self.child.ended()).await {
-            Ok(Ok(Ended::Exited(code))) => format!("ended with code {code}"),
-            Ok(Ok(Ended::Signalled(signal))) => format!("was ended by signal {signal}"),
-            Ok(Ok(Ended::OutOfMemory)) => "took more memory than it may, and was ended".to_owned(),
-            Ok(Ok(Ended::Flooded)) => "printed a line that is too long, and was ended".to_owned(),
-            Ok(Ok(Ended::TimedOut | Ended::Cancelled)) => "was ended".to_owned(),
-            Ok(Err(error)) => format!("is gone: {error}"),
-            Err(_) => "closed its stdout".to_owned(),
-        };
-        let log = self.child.stderr().lines.join("\n");
-        let words = last_line(&self.wire.given.without(&log)).map_or_else(String::new, |line| format!(": {}", said(line)));
-        Error::Broken { source_id: self.wire.source_id().to_owned(), message: format!("its program {how}{words}") }
+        let ended = tokio::time::timeout(ENDING, self.child.ended()).await.ok();
+        self.observed.note(ended);
+        let message = self.observed.last_words(&self.wire.given).in_a_sentence();
+        Error::Broken { source_id: self.wire.source_id().to_owned(), message }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::budget::{Budget, Exhausted};
 use super::given::Given;
+use super::last_words::{LastWords, Observed};
 use super::slot::{Answer, InSlot, Raw, Slot};
 use super::told::Told;
 use crate::words::said;
@@ -36,6 +37,8 @@ pub(super) struct Wire {
     hear: Box<dyn Fn(Told) + Send + Sync>,
     /// Whether the server listed tools whose params it wants in headers.
     has_header_params: AtomicBool,
+    /// The program at the other end, if it is one.
+    program: Mutex<Option<Arc<Observed>>>,
 }
 
 struct UnderWay {
@@ -109,7 +112,19 @@ impl Wire {
             ended: Mutex::default(),
             hear: Box::new(hear),
             has_header_params: AtomicBool::new(false),
+            program: Mutex::default(),
         })
+    }
+
+    /// Observes the program at the other end.
+    pub(super) fn observe(&self, program: Arc<Observed>) {
+        *self.program.lock() = Some(program);
+    }
+
+    /// What the program at the other end said beside its messages, and how it ended, without the secrets that it was given.
+    pub(super) fn last_words(&self) -> Option<LastWords> {
+        let program = self.program.lock().clone();
+        program.map(|program| program.last_words(&self.given))
     }
 
     pub(super) fn source_id(&self) -> &str {
@@ -132,10 +147,13 @@ impl Wire {
         };
         let slot = request.request.extensions().get::<InSlot>().map(|InSlot(slot)| Arc::downgrade(slot));
         let is_listing = matches!(request.request, ClientRequest::ListToolsRequest(_));
+        let begins_anew = matches!(request.request, ClientRequest::InitializeRequest(_));
         let token = request.request.get_meta().get_progress_token();
         let mut under_way = self.under_way.lock();
         // A request is sent again, under its id, when its session had ended. The rest are requests that nobody waits for any more.
         under_way.retain(|other| other.id != request.id && other.slot.as_ref().is_none_or(|slot| slot.strong_count() > 0));
+        // A slow server answers the question whether it speaks the later revision when nobody waits for that any more.
+        under_way.retain(|other| !begins_anew || other.slot.is_some());
         under_way.push(UnderWay { id: request.id.clone(), token, slot, is_listing });
         Some(request.id.clone())
     }

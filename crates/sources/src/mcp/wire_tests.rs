@@ -44,6 +44,18 @@ fn an_answer_is_kept_as_it_was_written_and_the_library_gets_a_stub() {
 }
 
 #[test]
+fn a_late_answer_to_the_question_that_was_given_up_is_passed_over() {
+    use rmcp::model::{InitializeRequest, InitializeRequestParams};
+    let wire = wire();
+    // Stands for the question whether a server speaks the later revision: the library asks it, and nobody else waits for the answer.
+    sent(&wire, list(), 1, None);
+    sent(&wire, ClientRequest::InitializeRequest(InitializeRequest::new(InitializeRequestParams::default())), 2, None);
+    let late = wire.inbound(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}"#, None).unwrap_err();
+    assert!(late.is_stray, "{late:?}");
+    assert!(matches!(wire.inbound(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#, None), Ok(Inbound::Pass(_))));
+}
+
+#[test]
 fn an_error_of_the_server_is_an_answer_too_even_without_an_id() {
     for reply in
         [r#"{"id":null,"error":{"code":-32602,"message":"no"}}"#, r#"{"id":"server-error","error":{"code":-32602,"message":"no"}}"#]

@@ -21,7 +21,8 @@ const ANSWERS_MAX: usize = 10_000;
 const CHANGES_MAX: usize = 1_024;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 20] = [
+    "allowed",
     "automations",
     "breakers",
     "canaries",

@@ -2,6 +2,7 @@
 
 use crate::conformance::{artifacts, automations, documents};
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
+use countersign_core::allowed::AllowedList;
 use countersign_core::automation::{Automation, AutomationStatus, FiringReason};
 use countersign_core::batch::BatchStatus;
 use countersign_core::channel::{ChannelKind, DeliveryState};
@@ -46,7 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{
     Added, AddedChannel, ArtifactFilter, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter,
-    DocumentFilter, FiringFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent,
+    DocumentFilter, FiringFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewAllowed, NewChannel, NewConnection, NewConsent,
     NewGrant, NewSecret, RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
@@ -92,6 +93,11 @@ fn limited(max_band: Band) -> UserChange {
     UserChange { max_band: Some(max_band), ..UserChange::default() }
 }
 
+/// A command that both orgs have, with terms that name the org.
+fn allowed(name: &str) -> NewAllowed {
+    NewAllowed { list: AllowedList::Commands, entry: "5f0c2a9d11e47b60".to_owned(), terms: Some(format!("\"of {name}\"")) }
+}
+
 /// A source that both orgs have.
 fn remote() -> SourceId {
     SourceId::parse("remote").unwrap()
@@ -99,7 +105,7 @@ fn remote() -> SourceId {
 
 /// A source that has the same name in both orgs, with a title that names the org.
 async fn add_source(store: &Store, of: &Tenant) -> Result<Added, store::Error> {
-    store.add_source(&of.org, remote(), settings(of), &of.person(), 10).await
+    store.add_source(&of.org, remote(), settings(of), &of.person(), 10, None).await
 }
 
 /// A group that both orgs have.
@@ -211,6 +217,7 @@ async fn full(world: &World, name: &str) -> Full {
     let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
     store.set_price(&tenant.org, &action(WRITE), price_of(name), &by).await.unwrap();
+    store.set_allowed(&tenant.org, allowed(name), &by).await.unwrap();
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
@@ -440,6 +447,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
         find_price: store.find_price(org, &action(WRITE)).await.unwrap();
         list_prices: store.list_prices(org, &all).await.unwrap();
+        list_allowed: store.list_allowed(org).await.unwrap();
         is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
         list_approvers: store.list_approvers(org).await.unwrap();
         list_canaries: store.list_canaries(org).await.unwrap();
@@ -633,7 +641,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 47] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 131] = [
+const WRITES: [&str; 133] = [
     "hold_group",
     "change_documents",
     "forget_documents",
@@ -708,6 +716,8 @@ const WRITES: [&str; 131] = [
     "give_grant",
     "give_consent",
     "withdraw_consent",
+    "set_allowed",
+    "remove_allowed",
     "set_price",
     "remove_price",
     "allow_crossing",
@@ -967,6 +977,9 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
     assert!(matches!(store.remove_price(org, &action(WRITE), &by).await, Ok(Some(_))), "our own");
     assert_eq!(store.remove_price(org, &action(WRITE), &by).await, Ok(None));
+    let entry = allowed("").entry;
+    assert!(matches!(store.remove_allowed(org, AllowedList::Commands, &entry, &by).await, Ok(Some(_))), "our own");
+    assert_eq!(store.remove_allowed(org, AllowedList::Commands, &entry, &by).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
@@ -1031,6 +1044,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
     store.set_price(org, &action(WRITE), price_of("ours"), &by).await.unwrap();
+    store.set_allowed(org, allowed("ours"), &by).await.unwrap();
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     let away = countersign_core::source::Error::Unreachable { source_id: "remote".into(), message: "down".into() };
     store.note_listing(org, &remote(), Some(&away)).await.unwrap();

@@ -60,7 +60,7 @@ async fn a_space_from_before_asks_for_no_consent_until_somebody_says_so(kind: Ki
     world
         .home
         .tamper(
-            "ALTER TABLE spaces DROP COLUMN consent; DROP TABLE trigger_payloads; DROP INDEX invocations_by_action_id;
+            "ALTER TABLE spaces DROP COLUMN consent; DROP TABLE trigger_payloads; DROP TABLE allowed; DROP INDEX invocations_by_action_id;
              ALTER TABLE invocations DROP COLUMN action_id; DELETE FROM schema_migrations WHERE version >= 3",
         )
         .await;
@@ -88,7 +88,7 @@ async fn a_call_from_before_is_found_by_the_name_that_its_caller_gave_it(kind: K
     world
         .home
         .tamper(
-            "DROP INDEX invocations_by_action_id; ALTER TABLE invocations DROP COLUMN action_id;
+            "DROP TABLE allowed; DROP INDEX invocations_by_action_id; ALTER TABLE invocations DROP COLUMN action_id;
              DELETE FROM schema_migrations WHERE version >= 5",
         )
         .await;

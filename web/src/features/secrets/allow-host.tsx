@@ -1,4 +1,4 @@
-// What an operator writes so that a host may be reached, ready to be copied.
+// What an operator runs so that a host may be reached, ready to be copied.
 import type { ApiError } from '@/api/client'
 import { Copy } from '@/components/ui'
 import { safeUrl } from './model'
@@ -8,7 +8,7 @@ export function AllowHost({ error, url }: { error: ApiError | undefined; url: st
   if (error?.code !== 'host_not_allowed' || !origin) return null
   return (
     <p className="text-xs">
-      In <code>countersign.toml</code>: <Copy text={`source_allowed_hosts = ["${origin}"]`} />
+      An operator: <Copy text={`countersign allow host add ${origin}`} />
     </p>
   )
 }

@@ -1,8 +1,9 @@
-// Settings: people, tokens, channels, packages, and how long things are kept.
+// Settings: people, tokens, channels, packages, what sources may use, and how long things are kept.
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { PageHead, Tabs } from '@/components/page-head'
 import { useOrgEvents } from '@/lib/events'
+import { Allowed } from './allowed'
 import { Channels } from './channels'
 import { Members } from './members'
 import { Packages } from './packages'
@@ -16,6 +17,7 @@ const NAMES: Record<Part, string> = {
   tokens: 'Tokens',
   channels: 'Channels',
   packages: 'Packages',
+  allowed: 'Allowed',
   retention: 'Retention',
 }
 const COMMANDS: Record<Part, string> = {
@@ -23,6 +25,7 @@ const COMMANDS: Record<Part, string> = {
   tokens: 'countersign token list',
   channels: 'countersign channel list',
   packages: 'countersign package list',
+  allowed: 'countersign allow host list',
   retention: 'countersign org retention',
 }
 /** Which lists an event makes old, by the first word of its name. */
@@ -33,6 +36,8 @@ const CHANGED: Record<string, readonly string[]> = {
   channel: ['channels'],
   action: ['packages', 'package', 'review'],
   package: ['packages', 'package'],
+  allowed: ['allowed'],
+  source: ['allowed'],
   retention: ['retention'],
 }
 
@@ -69,6 +74,7 @@ export function Settings() {
           <Channels chosen={channel} onChoose={next => void navigate({ search: old => ({ ...old, channel: next }), replace: true })} />
         )}
         {tab === 'packages' && <Packages chosen={name} onChoose={next => void navigate({ search: old => ({ ...old, package: next }) })} />}
+        {tab === 'allowed' && <Allowed />}
         {tab === 'retention' && <Retained />}
       </div>
     </div>

@@ -1,2 +1,2 @@
-export const PARTS = ['members', 'tokens', 'channels', 'packages', 'retention'] as const
+export const PARTS = ['members', 'tokens', 'channels', 'packages', 'allowed', 'retention'] as const
 export type Part = (typeof PARTS)[number]

@@ -10,6 +10,8 @@ export type Channel = Schemas['ChannelView']
 export type Package = Schemas['PackageView']
 export type Retention = Schemas['Retention']
 export type Role = Schemas['Role']
+export type Allowed = Schemas['AllowedView']
+export type AllowedList = 'hosts' | 'networks' | 'commands'
 
 const query = (after: string | undefined) => ({ params: { query: { limit: 100, after } } })
 
@@ -27,6 +29,18 @@ export const packageQuery = (name: string) =>
     queryFn: () => body(api.GET('/api/v1/packages/{name}', { params: { path: { name } } })),
   })
 export const retentionQuery = queryOptions({ queryKey: ['retention'], queryFn: () => body(api.GET('/api/v1/retention')) })
+
+export const allowedQuery = (list: AllowedList) =>
+  queryOptions({
+    queryKey: ['allowed', list],
+    queryFn: async () => (await body(api.GET('/api/v1/allowed/{list}', { params: { path: { list } } }))).items,
+    // Whoever is no operator may not read it, and asking again changes nothing.
+    retry: false,
+  })
+export const addAllowed = (list: AllowedList, request: Schemas['NewAllowedRequest']) =>
+  body(api.POST('/api/v1/allowed/{list}', { params: { path: { list } }, body: request }))
+export const removeAllowed = (list: AllowedList, entry: string) =>
+  body(api.DELETE('/api/v1/allowed/{list}/{entry}', { params: { path: { list, entry } } }))
 
 export const addUser = (name: string, role: Role) => body(api.POST('/api/v1/users', { body: { name, role } }))
 export const inviteUser = (user: string) => body(api.POST('/api/v1/users/{user}/invite', { params: { path: { user } }, body: {} }))

@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from '@testing-library/react'
 import { expect, test } from 'vitest'
 import { openPage } from '@/test/page'
-import { me } from '@/test/server'
+import { me, Refused } from '@/test/server'
 
 const list = (items: unknown[]) => ({ items, next: null })
 const at = new Date().toISOString()
@@ -132,6 +132,48 @@ test('what is kept is set whole, and nothing means the default', async () => {
       snapshot_bytes_max: null,
     }),
   )
+})
+
+const allowed = {
+  list: 'hosts',
+  entry: 'mcp.example.com',
+  fixed: false,
+  command: null,
+  used_by: [],
+  version: 4,
+  set_by: 'user:usr_x',
+  set_at: at,
+}
+
+test('an operator sees where each host comes from, adds one, and removes one that is not fixed', async () => {
+  const { server, user } = openPage('/settings?tab=allowed', {
+    ...answers,
+    'GET /api/v1/allowed/hosts': () => list([{ ...allowed, entry: 'fixed.example.com', fixed: true, set_by: null, set_at: null }, allowed]),
+    'GET /api/v1/allowed/networks': () => list([]),
+    'GET /api/v1/allowed/commands': () =>
+      list([
+        { ...allowed, list: 'commands', entry: 'abc', command: { command: ['node', 'x.js'], hosts: ['a.example.com'] }, used_by: ['kit'] },
+      ]),
+    'POST /api/v1/allowed/hosts': () => ({ ...allowed, entry: 'new.example.com' }),
+    'DELETE /api/v1/allowed/hosts/mcp.example.com': () => allowed,
+  })
+  const hosts = within(await screen.findByRole('list', { name: 'Hosts' }))
+  expect((await hosts.findByText('fixed.example.com')).closest('li')?.textContent).toContain('fixed in the settings of the server')
+  expect(hosts.queryByRole('button', { name: 'Remove fixed.example.com' })).toBeNull()
+  const commands = within(screen.getByRole('list', { name: 'Commands' }))
+  expect((await commands.findByText('node x.js')).closest('li')?.textContent).toContain('may reach a.example.com · runs for kit')
+  await user.type(screen.getByLabelText('Host'), 'new.example.com')
+  await user.click(screen.getByRole('button', { name: 'Allow this host' }))
+  await waitFor(() => expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({ entry: 'new.example.com' }))
+  await user.click(hosts.getByRole('button', { name: 'Remove mcp.example.com' }))
+  await user.click(within(screen.getByRole('dialog')).getByRole('button', { name: 'Remove' }))
+  await waitFor(() => expect(server.asked.some(asked => asked.method === 'DELETE')).toBe(true))
+})
+
+test('whoever is no operator is told so', async () => {
+  const problem = { code: 'forbidden', title: 'No', detail: 'only an operator does this', type: '/docs/errors/forbidden', status: 403 }
+  openPage('/settings?tab=allowed', { ...answers, 'GET /api/v1/allowed/hosts': () => new Refused(403, problem) })
+  expect(await screen.findByText('Operators alone see and change this')).toBeTruthy()
 })
 
 test('a notice that a channel did not take is delivered once more, or dropped after a question', async () => {

@@ -234,7 +234,7 @@ function Where({ draft, set, told, error }: WhereProps) {
       {draft.kind === 'program' && (
         <Field
           label="Command"
-          help={`An operator allows it in mcp_commands, word by word: ${words(draft.command).length} words.`}
+          help={`An operator allows it, word by word: ${words(draft.command).length} words. One who adds it with countersign source add NAME -- COMMAND allows it with that.`}
           told={told('place')}
         >
           {props => (

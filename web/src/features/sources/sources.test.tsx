@@ -64,7 +64,7 @@ test('a preset fills the form, and a refusal stands beside its field', async () 
   await user.click(screen.getByRole('button', { name: 'Add' }))
   await waitFor(() => expect(address.getAttribute('aria-invalid')).toBe('true'))
   expect(document.getElementById(address.getAttribute('aria-describedby') ?? '')?.textContent).toContain('is not in it')
-  expect(screen.getByText('source_allowed_hosts = ["https://learn.microsoft.com"]')).toBeTruthy()
+  expect(screen.getByText('countersign allow host add https://learn.microsoft.com')).toBeTruthy()
   expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
     name: 'microsoft-learn',
     title: 'Microsoft Learn',

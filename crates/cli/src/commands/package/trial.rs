@@ -97,6 +97,7 @@ impl Trial {
             invocations_per_minute: INVOCATIONS_PER_MINUTE_MAX.into(),
             master_key_file: None,
             allow_plugin_code_execution: true,
+            allow_mcp_commands: true,
             email: server::config::EmailConfig::default(),
             oidc: None,
             artifacts: server::config::ArtifactsConfig::default(),

@@ -1,7 +1,8 @@
 //! `countersign source add`: the server connects to the MCP server and lists its tools; only if that works is the source added.
 
 use super::tiers::tier;
-use super::{drift, harvest, to_review};
+use super::{drift, harvest, program, to_review};
+use crate::commands::allow::Terms;
 use crate::shared::*;
 use api::Code;
 use api::source::{AddedSourceView, NewSourceRequest, VariableRequest};
@@ -11,6 +12,8 @@ use countersign_core::{SourceId, Tier};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
+  countersign source add memory -- npx -y @modelcontextprotocol/server-memory    shows what it will see, and asks
+  countersign source add web --allow-host '*.example.org' --yes -- uvx mcp-server-fetch
   countersign source add docs --mcp https://mcp.example.com/mcp                  asks whether to believe it
   countersign source add github --mcp https://api.example.com/mcp --connection github --space main
   countersign source add stage --mcp-stdio --trust-hints -- node /opt/mcp/filesystem.js /stage
@@ -23,7 +26,7 @@ pub(crate) struct Add {
     name: String,
     #[command(flatten)]
     server: Server,
-    /// The program and its words, after --
+    /// The program and its words, after --. An operator allows it with this; an admin adds what is allowed already, with --mcp-stdio
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "mcp", group = "program")]
     command: Vec<String>,
     /// The installed package whose MCP server it is, instead of a command
@@ -51,16 +54,19 @@ pub(crate) struct Add {
     secret_env: Vec<(String, String)>,
     #[command(flatten)]
     limits: Limits,
+    #[command(flatten)]
+    terms: Terms,
+    #[command(flatten)]
+    agreed: Agreed,
 }
 
 /// Where the MCP server is.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
 struct Server {
     /// The address of an MCP server, over streamable HTTP
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", required_unless_present_any = ["mcp_stdio", "program"], conflicts_with = "mcp_stdio")]
     mcp: Option<String>,
-    /// A program that speaks MCP, in the jail: a command that the operator allows in `mcp_commands`, or a package
+    /// A program that speaks MCP, in the jail: a command that an operator has allowed already, or a package
     #[arg(long, requires = "program")]
     mcp_stdio: bool,
 }
@@ -94,15 +100,32 @@ impl Limits {
 
 impl Add {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-        let trust_hints = self.trust.decide(&self.name, client, terminal).await?;
+        let is_allowing = !self.server.mcp_stdio && self.server.mcp.is_none() && self.package.is_none();
+        if !is_allowing && !self.terms.is_empty() {
+            return Err(Failure::usage("what a program may use is said where it is allowed, and not here")
+                .hint("countersign source add NAME --allow-host HOST -- COMMAND, without --mcp-stdio"));
+        }
+        // Who allows a program is asked about that, and about nothing else.
+        let trust_hints = match is_allowing {
+            true => self.trust.trust_hints.unwrap_or(false),
+            false => self.trust.decide(&self.name, client, terminal).await?,
+        };
         let plain = self.env.into_iter().map(|(name, value)| VariableRequest { name, value: Some(value), secret: None });
         let secret = self.secret_env.into_iter().map(|(name, secret)| VariableRequest { name, value: None, secret: Some(secret) });
+        let env: Vec<_> = plain.chain(secret).collect();
+        let (command, allow) = if is_allowing {
+            let allow = program::agreed_to(&self.name, self.command, self.terms, &env, self.agreed, client, terminal).await?;
+            (Some(allow.command.clone()), Some(allow))
+        } else {
+            (Some(self.command).filter(|words| !words.is_empty()), None)
+        };
         let request = NewSourceRequest {
             name: self.name,
             url: self.server.mcp,
-            command: Some(self.command).filter(|words| !words.is_empty()),
+            command,
+            allow,
             package: self.package,
-            env: plain.chain(secret).collect(),
+            env,
             connection: self.connection,
             title: self.title,
             default_tier: self.default_tier,
@@ -111,7 +134,8 @@ impl Add {
             list_timeout_ms: self.limits.list_ms(),
             call_timeout_ms: self.limits.call_ms(),
         };
-        let answer = client.post::<AddedSourceView>(&["sources"], &request).await;
+        let adding = client.post::<AddedSourceView>(&["sources"], &request);
+        let answer = program::waited(&format!("starting `{}`", clean::line(&request.name)), adding, terminal).await;
         let answer = answer.map_err(|failure| named_well(failure, &request.name))?;
         let source = &answer.read;
         if !terminal.is_for_words() {

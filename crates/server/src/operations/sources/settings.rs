@@ -13,6 +13,7 @@ use countersign_core::ports::connections::{Connection, Wanted};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings, Variable, VariableValue};
 use countersign_core::{ActionId, ConnectionId, Principal, SourceId, SpaceId, clean};
+use sources::mcp::AllowedProgram;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn name_of(name: &str) -> Result<SourceId, Error> {
@@ -21,8 +22,14 @@ pub(super) fn name_of(name: &str) -> Result<SourceId, Error> {
 }
 
 /// The settings of a source to be added.
-pub(super) async fn of_request(app: &App, by: &Principal, id: &SourceId, request: NewSourceRequest) -> Result<SourceSettings, Error> {
-    let server = server_of(app, by, &request).await?;
+pub(super) async fn of_request(
+    app: &App,
+    by: &Principal,
+    id: &SourceId,
+    request: NewSourceRequest,
+    program: Option<&AllowedProgram>,
+) -> Result<SourceSettings, Error> {
+    let server = server_of(app, by, &request, program).await?;
     let NewSourceRequest { connection, title, default_tier, trust_hints, spaces, list_timeout_ms, call_timeout_ms, .. } = request;
     let spaces = spaces_named(app, by, spaces).await?;
     let connection = connection_of(app, by, connection.as_deref(), &server, spaces.as_ref()).await?;
@@ -95,7 +102,14 @@ pub(super) fn changes_actions(before: &SourceSettings, after: &SourceSettings) -
     actions(before) != actions(after)
 }
 
-async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Result<McpServer, Error> {
+async fn server_of(
+    app: &App,
+    by: &Principal,
+    request: &NewSourceRequest,
+    program: Option<&AllowedProgram>,
+) -> Result<McpServer, Error> {
+    // Connections hear of what operators have just allowed.
+    let lists = app.parts.added.allowed().now().await?;
     match (&request.url, &request.command, &request.package) {
         (Some(_), None, None) if !request.env.is_empty() => Err(Error::invalid("`env` is for a `command` or a `package`")),
         (None, Some(_), None) | (None, None, Some(_)) if request.connection.is_some() => {
@@ -111,7 +125,10 @@ async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Res
         (None, Some(command), None) => {
             must_be_short(command, &request.env)?;
             let env = variables_of(app, by, &request.env).await?;
-            app.parts.added.check_program(command, &env).map_err(Error::Source)?;
+            // The program that is added with it may have the variables that it was given.
+            if program.is_none() {
+                lists.programs.check(command, &env).map_err(Error::Source)?;
+            }
             Ok(McpServer::Program { command: command.clone(), env })
         }
         (None, None, Some(package)) => {

@@ -1,6 +1,7 @@
 //! Sources that admins add: each change is a rule of its own in the log, a caller changes what it read, and what a source uses stays.
 
 use crate::harness::{BEGUN, Home, Kind, TOLD, Tenant, World, everything, on_both_engines};
+use countersign_core::allowed::AllowedList;
 use countersign_core::grant::{Covers, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName};
 use countersign_core::ports::definitions::{Pin, Wording};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::sync::Arc;
 use store::{
-    Added, Changed, CreatedConnection, DeletedSecret, NewConnection, NewGrant, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
+    Added, AllowedRow, Changed, CreatedConnection, DeletedSecret, NewAllowed, NewConnection, NewGrant, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
 };
 use testkit::{FixedClock, SeededRandom};
 
@@ -30,6 +31,8 @@ on_both_engines!(
     a_source_that_was_changed_in_the_database_shows,
     sources_are_listed_by_name_and_page,
     a_restored_store_has_every_source,
+    what_is_allowed_with_a_source_is_there_with_it_or_not_at_all,
+    what_is_allowed_is_remembered_until_it_changes,
 );
 
 fn id(text: &str) -> SourceId {
@@ -59,13 +62,13 @@ fn program(secrets: &[&str]) -> SourceSettings {
 }
 
 async fn try_add(store: &Store, tenant: &Tenant, text: &str, settings: SourceSettings) -> Added {
-    store.add_source(&tenant.org, id(text), settings, &tenant.person(), 20).await.unwrap()
+    store.add_source(&tenant.org, id(text), settings, &tenant.person(), 20, None).await.unwrap()
 }
 
 async fn add(store: &Store, tenant: &Tenant, text: &str, settings: SourceSettings) -> AddedSource {
     match try_add(store, tenant, text, settings).await {
         Added::Done(source) => source,
-        refused @ (Added::Taken | Added::TooMany) => panic!("`{text}` was not added: {refused:?}"),
+        refused @ (Added::Taken | Added::TooMany | Added::TooManyAllowed) => panic!("`{text}` was not added: {refused:?}"),
     }
 }
 
@@ -145,7 +148,7 @@ async fn an_org_has_as_many_sources_as_it_may_have(kind: Kind) {
     let world = World::new(kind).await;
     let (store, ours, theirs) = (&world.store, world.tenant("ours").await, world.tenant("theirs").await);
     add(store, &theirs, "a", remote("theirs")).await;
-    let try_add = async |text: &str| store.add_source(&ours.org, id(text), remote(text), &ours.person(), 2).await.unwrap();
+    let try_add = async |text: &str| store.add_source(&ours.org, id(text), remote(text), &ours.person(), 2, None).await.unwrap();
     assert!(matches!(try_add("a").await, Added::Done(_)));
     assert_eq!(try_add("a").await, Added::Taken);
     assert!(matches!(try_add("b").await, Added::Done(_)));
@@ -400,4 +403,46 @@ async fn a_restored_store_has_every_source(kind: Kind) {
         }
         assert_eq!(differences(&restored, &tenant).await, Vec::<String>::new());
     }
+}
+
+fn allowing(terms: &str) -> NewAllowed {
+    NewAllowed { list: AllowedList::Commands, entry: "5f0c2a9d11e47b60".to_owned(), terms: Some(terms.to_owned()) }
+}
+
+async fn allowed(store: &Store, tenant: &Tenant) -> Arc<Vec<AllowedRow>> {
+    store.list_allowed(&tenant.org).await.unwrap()
+}
+
+async fn what_is_allowed_with_a_source_is_there_with_it_or_not_at_all(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let add = async |name: &str, most: u32, terms: &str| {
+        store.add_source(&tenant.org, id(name), program(&[]), &tenant.person(), most, Some(allowing(terms))).await.unwrap()
+    };
+    assert!(matches!(add("files", 2, r#"{"of":1}"#).await, Added::Done(_)));
+    let first = allowed(store, &tenant).await;
+    assert_eq!((first.len(), first[0].terms.as_deref()), (1, Some(r#"{"of":1}"#)));
+    let events = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["allowed.set", "source.added"]);
+    // What is not added allows nothing either.
+    assert_eq!(add("files", 2, r#"{"of":2}"#).await, Added::Taken);
+    assert_eq!(add("others", 1, r#"{"of":3}"#).await, Added::TooMany);
+    assert_eq!(allowed(store, &tenant).await, first);
+    // What is allowed so already is signed once.
+    assert!(matches!(add("others", 2, r#"{"of":1}"#).await, Added::Done(_)));
+    assert_eq!(allowed(store, &tenant).await, first);
+    let log = world.verify(&tenant).await;
+    assert_eq!((log.entries, differences(store, &tenant).await), (BEGUN + 3, Vec::<String>::new()));
+}
+
+async fn what_is_allowed_is_remembered_until_it_changes(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant, by) = (&world.store, world.tenant("acme").await, world.tenant("other").await.person());
+    let none = allowed(store, &tenant).await;
+    assert!(Arc::ptr_eq(&none, &allowed(store, &tenant).await), "nothing was written, and nothing is read again");
+    store.set_allowed(&tenant.org, allowing("{}"), &by).await.unwrap();
+    let one = allowed(store, &tenant).await;
+    assert_eq!((none.len(), one.len()), (0, 1));
+    store.remove_allowed(&tenant.org, AllowedList::Commands, &one[0].entry, &by).await.unwrap();
+    assert_eq!(allowed(store, &tenant).await.len(), 0);
 }
