@@ -36,4 +36,4 @@ pub use probes::{Probe, Probes, UID_FIRST};
 pub use program::digest_of;
 pub use resident::{Child, Resident, Stay, StderrTail, Stdout};
 pub use run::{Cancel, OnLog, Options, Sandbox};
-pub use spec::{Bind, Input, Limits, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};
+pub use spec::{Bind, Input, Limits, Network, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};

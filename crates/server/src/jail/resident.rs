@@ -34,15 +34,27 @@ impl SandboxJail {
             stderr_bytes_max: RESIDENT_STDERR_BYTES_MAX,
             grace: Duration::from_millis(asked.grace_ms),
         };
+        spec.network = asked.network.as_ref().map(|network| sandbox::Network { ports: network.ports() });
         let way_out = asked.egress.map(|egress| Ok((open_way_out(&mut spec)?, egress))).transpose()?;
         let started = sandbox.start(spec, stay, place).await.map_err(|error| without_outcome(&error))?;
         // A resident program lives for days, so each request is limited, but not the number of requests.
         let way_out = way_out.map(|(proxy, egress)| tokio::spawn(async move { proxy.serve(&*egress, usize::MAX).await }).abort_handle());
+        let network = asked.network.zip(started.network).map(|(network, sockets)| {
+            // The sockets would keep the network of a program that has ended, and whatever it left open there.
+            let ended = started.child.ended();
+            let serving = async move {
+                tokio::select! {
+                    () = network.serve(sockets) => {},
+                    _ = ended => {},
+                }
+            };
+            tokio::spawn(serving).abort_handle()
+        });
         let facts = serde_json::to_value(&started.facts).unwrap_or_default();
         Ok(Resident {
             stdin: Box::new(started.stdin.compat_write()),
             stdout: Box::new(started.stdout.compat()),
-            child: Box::new(Handle { child: started.child, facts, way_out }),
+            child: Box::new(Handle { child: started.child, facts, ways: way_out.into_iter().chain(network).collect() }),
         })
     }
 }
@@ -50,7 +62,8 @@ impl SandboxJail {
 struct Handle {
     child: sandbox::Child,
     facts: Value,
-    way_out: Option<AbortHandle>,
+    /// The tasks that serve its ways to the network.
+    ways: Vec<AbortHandle>,
 }
 
 impl Child for Handle {
@@ -74,8 +87,8 @@ impl Child for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(way_out) = &self.way_out {
-            way_out.abort();
+        for way in &self.ways {
+            way.abort();
         }
     }
 }

@@ -4,13 +4,14 @@
 use super::connection::{Start, Startable};
 use crate::egress::{NamedIn, Network, WayOut};
 use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable, libraries};
+use crate::relay::{self, Relay};
 use crate::web::HostRule;
 use crate::words::{refused, shown};
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::limits::{
     MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_PROCESSES, PACKAGE_MEMORY_MB_DEFAULT,
-    PACKAGE_MEMORY_MB_MAX,
+    PACKAGE_MEMORY_MB_MAX, RELAY_PORTS_MAX,
 };
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::SecretName;
@@ -20,6 +21,7 @@ use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,6 +76,12 @@ impl AllowedProgram {
         }
         if let Some(name) = self.env.iter().find(|name| !is_variable(name)) {
             return Some(format!("`{}` in `env` is not the name of a variable that a source may set", shown(name)));
+        }
+        if let Some(host) = self.hosts.iter().find(|host| !relay::is_for_hosts(host.port())) {
+            return Some(format!("`{host}` in `hosts` has the port of the program's own resolver"));
+        }
+        if self.hosts.iter().map(HostRule::port).collect::<BTreeSet<_>>().len() > RELAY_PORTS_MAX {
+            return Some(format!("`hosts` has more than {RELAY_PORTS_MAX} ports"));
         }
         if !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(&self.memory_mb) {
             return Some(format!("`memory_mb` must be {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
@@ -178,7 +186,12 @@ impl AllowedPrograms {
             read_only.push((workspace.clone().ok_or_else(missing)?, WORKSPACE.into()));
         }
         let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
-        let spec = Spec { args: args.to_vec(), read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) };
+        let mut spec = Spec { args: args.to_vec(), read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) };
+        if let Some(network) = network {
+            spec.network = Some(Arc::new(Relay::new(source, network.allowed())));
+            spec.inputs = relay::files(&allowed.readable);
+            spec.read_only.extend(relay::certificates(&allowed.readable));
+        }
         Ok(environment.start(spec))
     }
 }
@@ -216,6 +229,7 @@ pub(super) fn bare(org: &OrgId, program: Program, memory_bytes: u64) -> Spec {
         line_bytes_max: MCP_MESSAGE_BYTES_MAX,
         grace_ms: MCP_PROGRAM_GRACE_MS,
         egress: None,
+        network: None,
     }
 }
 
