@@ -5,6 +5,7 @@ use crate::countersign::Server;
 use crate::outside::Outside;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use testkit::certificates::{FIRST, ROOT};
 
@@ -67,29 +68,16 @@ def make(family, kind, protocol=0):
 def look_up(name):
     return sorted({found[4][0] for found in socket.getaddrinfo(name, 80)})
 
-# Opens so many connections at once from several processes, and returns when all but `kept` of them were ended from outside.
+# Opens so many connections from several processes, and returns when all but `kept` of them were ended from outside.
 def many(port, count, kept):
     ended, hold = os.pipe(), os.pipe()
     each = 125
     for _ in range(count // each):
         if os.fork() == 0:
-            os.close(hold[1])
-            poll, all = select.poll(), {}
-            for _ in range(each):
-                stream = socket.create_connection(("localhost", port))
-                all[stream.fileno()] = stream
-                poll.register(stream, select.POLLIN)
-                try:
-                    stream.sendall(b"GET /silent HTTP/1.0\r\n\r\n")
-                except OSError:
-                    pass
-            poll.register(hold[0], select.POLLIN)
-            while True:
-                for found, _ in poll.poll():
-                    if found == hold[0]:
-                        os._exit(0)
-                    poll.unregister(found)
-                    os.write(ended[1], b".")
+            try:
+                keep(port, each, ended[1], hold)
+            finally:
+                os._exit(0)
     seen = 0
     while seen < count - kept:
         seen += len(os.read(ended[0], 4096))
@@ -97,6 +85,26 @@ def many(port, count, kept):
     for _ in range(count // each):
         os.wait()
     return seen
+
+# Holds connections until the other end of `hold` is closed, and says each that ends before.
+def keep(port, count, ended, hold):
+    os.close(hold[1])
+    poll, kept = select.poll(), []
+    poll.register(hold[0], select.POLLIN)
+    for _ in range(count):
+        try:
+            stream = socket.create_connection(("localhost", port))
+            stream.sendall(b"GET /silent HTTP/1.0\r\n\r\n")
+            poll.register(stream, select.POLLIN)
+            kept.append(stream)
+        except OSError:
+            os.write(ended, b".")
+    while True:
+        for found, _ in poll.poll():
+            if found == hold[0]:
+                return
+            poll.unregister(found)
+            os.write(ended, b".")
 
 held = []
 def hold(host, port):
@@ -115,8 +123,6 @@ def act(name, arguments):
         reason = getattr(error, "reason", error)
         return {"error": errno.errorcode.get(getattr(reason, "errno", None) or 0, str(reason))}
 
-with open("/tmp/root.pem", "w") as root:
-    root.write(os.environ["ROOT"])
 for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message:
@@ -136,37 +142,40 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 "#;
 
-/// Where the jail has the certificate that signed those of the tests.
-const JAILED_ROOT: &str = "/tmp/root.pem";
-
 /// A server with one program that may reach these hosts, on these networks.
 struct Rig {
     server: Server,
     path: String,
+    /// The certificate that signed those of the tests, where the program sees it.
+    root: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Rig {
     async fn start(hosts: &[String], networks: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = folder.path().join("settings.toml");
-        let readable: Vec<_> = [found("curl"), found("node")].iter().map(|path| path.parent().unwrap().to_owned()).collect();
-        let (hosts, readable) = (json!(hosts), json!(readable));
-        let command = format!("command = ['python3', '-I', '-c', '''\n{PROGRAM}''']\nenv = ['ROOT']\n");
-        std::fs::write(&settings, format!("[[mcp_commands]]\n{command}hosts = {hosts}\nreadable = {readable}\n")).unwrap();
+        // The jail has a /tmp of its own.
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let [settings, program, root] = ["settings.toml", "program.py", "root.pem"].map(|name| folder.path().join(name));
+        std::fs::write(&program, PROGRAM).unwrap();
+        std::fs::write(&root, ROOT).unwrap();
+        let mut readable: Vec<_> =
+            [found("curl"), found("node"), root.clone()].iter().map(|path| path.parent().unwrap().to_owned()).collect();
+        readable.dedup();
+        let (command, hosts, readable) = (json!(["python3", "-I", program]), json!(hosts), json!(readable));
+        std::fs::write(&settings, format!("[[mcp_commands]]\ncommand = {command}\nhosts = {hosts}\nreadable = {readable}\n")).unwrap();
         let server = Server::start_with(&[
             ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true"),
             ("COUNTERSIGN_CONFIG", settings.to_str().unwrap()),
             ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", networks),
             ("COUNTERSIGN_LOG_FORMAT", "json"),
         ]);
-        let env = json!([{ "name": "ROOT", "value": ROOT }]);
-        let added = json!({ "name": "kit", "command": ["python3", "-I", "-c", PROGRAM], "env": env, "trust_hints": true });
+        let added = json!({ "name": "kit", "command": command, "trust_hints": true });
         let (status, added) = send(&server, Method::POST, "sources", added).await;
         assert_eq!(status, 201, "{added}");
         let (_, session) = send(&server, Method::POST, "sessions", json!({})).await;
         let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
-        Self { server, path, _folder: folder }
+        Self { server, path, root, _folder: folder }
     }
 
     /// Has the program do this, one after the other.
@@ -221,14 +230,13 @@ async fn programs_that_know_nothing_of_it_reach_the_hosts_that_are_allowed() {
     // By name, by address, and along a redirect from one to the other.
     for url in [format!("http://localhost:{p}/fine"), outside.url("/fine"), format!("http://localhost:{p}/moved/0")] {
         let before = outside.seen().len();
-        let done =
-            rig.acts(&json!([["python", url, JAILED_ROOT], ["curl", url, JAILED_ROOT, curl], ["node", url, JAILED_ROOT, node]])).await;
+        let done = rig.acts(&json!([["python", url, rig.root], ["curl", url, rig.root, curl], ["node", url, rig.root, node]])).await;
         assert_eq!(done, [json!({ "ok": "fine" }), json!({ "ok": "fine" }), json!({ "ok": "fine" })], "{url}");
         assert!(outside.seen().len() >= before + 3, "{url}");
     }
     // With TLS, which nobody opens on the way.
     let url = format!("https://localhost:{t}/healthz");
-    let done = rig.acts(&json!([["python", url, JAILED_ROOT], ["curl", url, JAILED_ROOT, curl], ["node", url, JAILED_ROOT, node]])).await;
+    let done = rig.acts(&json!([["python", url, rig.root], ["curl", url, rig.root, curl], ["node", url, rig.root, node]])).await;
     assert!(done.iter().all(|done| done["ok"].as_str().is_some_and(|text| !text.is_empty())), "{done:?}");
     // A program that asks the resolver itself.
     let asks = json!([
@@ -270,13 +278,8 @@ async fn net_relay_lets_nothing_else_out_and_says_each_attempt() {
         (json!(["connect", "localhost", q]), nobody(), "\"host\":\"localhost\"", "port_not_allowed"),
         // An allowed host whose address may not be reached, directly and along redirects.
         (json!(["connect", "127.0.0.2", p]), reset(), "\"host\":\"127.0.0.2\"", "address_not_allowed"),
-        (json!(["python", format!("http://localhost:{p}/moved/0"), JAILED_ROOT]), reset(), "\"host\":\"127.0.0.2\"", "address_not_allowed"),
-        (
-            json!(["python", format!("http://localhost:{p}/moved/1"), JAILED_ROOT]),
-            reset(),
-            "\"host\":\"169.254.169.254\"",
-            "host_not_allowed",
-        ),
+        (json!(["python", format!("http://localhost:{p}/moved/0"), rig.root]), reset(), "\"host\":\"127.0.0.2\"", "address_not_allowed"),
+        (json!(["python", format!("http://localhost:{p}/moved/1"), rig.root]), reset(), "\"host\":\"169.254.169.254\"", "host_not_allowed"),
         // A name that leads nowhere, and plain words where TLS is allowed.
         (json!(["connect", "nowhere.invalid", 80]), reset(), "\"host\":\"nowhere.invalid\"", "name_not_found"),
         (json!(["connect", "localhost", t]), reset(), "\"host\":\"localhost\"", "not_tls"),
@@ -285,20 +288,18 @@ async fn net_relay_lets_nothing_else_out_and_says_each_attempt() {
         (json!(["datagram", "127.0.0.1", q]), nobody(), &format!("\"port\":{q}"), "datagram_not_allowed"),
         // Data in names.
         (
-            json!(["asked", "c2VjcmV0.evil.test", 16]),
+            json!(["asked", "c2vjcmv0.evil.test", 16]),
             json!({ "ok": { "code": 3, "addresses": [] } }),
-            "c2VjcmV0.evil.test",
+            "c2vjcmv0.evil.test",
             "name_not_allowed",
         ),
-        (json!(["asked", "c2VjcmV0.localhost"]), json!({ "ok": { "code": 3, "addresses": [] } }), "c2VjcmV0.localhost", "name_not_allowed"),
+        (json!(["asked", "c2vjcmv0.localhost"]), json!({ "ok": { "code": 3, "addresses": [] } }), "c2vjcmv0.localhost", "name_not_allowed"),
     ];
     for (act, answer, whose, refused) in &rows {
         let before = rig.logged(&[whose, &format!("\"refused\":\"{refused}\"")]);
         let done = rig.acts(&json!([act])).await.remove(0);
-        match answer {
-            Value::Null => assert!(done["error"].is_string(), "{act}: {done}"),
-            expected => assert_eq!(done, *expected, "{act}"),
-        }
+        // The words for a name that is not there differ from system to system.
+        assert!(done == *answer || (answer.is_null() && done["error"].is_string()), "{act}: {done}");
         let said = || rig.logged(&[whose, &format!("\"refused\":\"{refused}\"")]) > before;
         crate::mcp::until(&format!("the log says {act}"), said).await;
     }
