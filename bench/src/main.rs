@@ -3,7 +3,7 @@
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
 //! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
 //! servers whose database goes away, `automations` runs beside the engines of others, `storm` runs whose workers are killed,
-//! `answered` runs whose servers are killed around an approval, and `against` another build.
+//! `answered` runs whose servers are killed around an approval, `relay` a jailed program's way to the network, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
@@ -28,6 +28,7 @@ mod package;
 mod place;
 mod pure;
 mod raw;
+mod relay;
 mod report;
 mod spawn;
 mod stats;
@@ -53,7 +54,8 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --cron   only whether schedules fire as their rule says, compared with a naive statement of it
   --outage only how soon servers work again after the database was away, and wake who waits on another server
   --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on; then the same as --answered
-  --answered only how soon a run has ended after its approval, while one of two servers after the other is killed";
+  --answered only how soon a run has ended after its approval, while one of two servers after the other is killed
+  --relay  only what it costs a jailed program to reach a host";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +72,11 @@ async fn main() -> Result<()> {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
         Some(child::BARE) => bare::serve(arguments).await,
         Some(upstream::ARGUMENT) => upstream::serve().await,
-        Some(upstream::STDIO_ARGUMENT) => upstream::serve_stdio(&arguments.next().context(USAGE)?, mcp::FEW),
+        Some(upstream::STDIO_ARGUMENT) => {
+            let name = arguments.next().context(USAGE)?;
+            upstream::serve_stdio(&upstream::tools(&name, mcp::FEW), || Ok("done".to_owned()))
+        }
+        Some(relay::ARGUMENT) => relay::serve(&arguments.next().context(USAGE)?),
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
         Some("--against") => against_alone(arguments.next().context(USAGE)?.as_ref()).await,
@@ -82,6 +88,7 @@ async fn main() -> Result<()> {
         Some("--outage") => outages_alone().await,
         Some("--storm") => storm_alone().await,
         Some("--answered") => answered_alone().await,
+        Some("--relay") => relay_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -122,9 +129,16 @@ async fn run(extent: Extent) -> Result<()> {
             String::new()
         }
     };
+    let relayed = match relay::measure(folder.path()).await {
+        Ok(relayed) => relayed.text(""),
+        Err(error) => {
+            notes.push(format!("The relay was not measured: {error:#}."));
+            String::new()
+        }
+    };
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &spawned, governed.as_ref(), &notes);
-    let text = format!("{text}\n{automated}");
+    let text = format!("{text}\n{automated}\n{relayed}");
     println!("{text}");
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
@@ -157,6 +171,13 @@ async fn jail_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
     println!("{}", report::text(&machine(&[]), &[], &[], &spawned, None, &[]));
+    Ok(())
+}
+
+async fn relay_alone() -> Result<()> {
+    let (_, folder) = folder_on_disk()?;
+    let measured = relay::measure(folder.path()).await?;
+    println!("{}", measured.text(&machine(&[Place::Sqlite])));
     Ok(())
 }
 

@@ -36,8 +36,8 @@ pub(crate) async fn serve() -> Result<()> {
     crate::echo::listen(router).await
 }
 
-/// Answers on stdin and stdout until stdin ends.
-pub(crate) fn serve_stdio(name: &str, count: usize) -> Result<()> {
+/// Answers on stdin and stdout until stdin ends. `call` makes the text that a call of any tool is answered with.
+pub(crate) fn serve_stdio(tools: &[Value], call: impl Fn() -> Result<String>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let asked: Value = serde_json::from_str(&line?)?;
@@ -46,8 +46,8 @@ pub(crate) fn serve_stdio(name: &str, count: usize) -> Result<()> {
                 let server = json!({ "name": "bench", "version": "1" });
                 json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": server })
             }
-            Some("tools/list") => json!({ "tools": tools(name, count) }),
-            Some("tools/call") => json!({ "content": [{ "type": "text", "text": "done" }] }),
+            Some("tools/list") => json!({ "tools": tools }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": call()? }] }),
             Some(_) | None => json!({}),
         };
         if asked.get("id").is_some() {
@@ -94,7 +94,7 @@ fn well(body: &[u8], name: &str, count: usize) -> Response {
     answer(&asked, result)
 }
 
-fn tools(name: &str, count: usize) -> Vec<Value> {
+pub(crate) fn tools(name: &str, count: usize) -> Vec<Value> {
     let schema = json!({ "type": "object", "properties": { "text": { "type": "string", "maxLength": 100 } } });
     let tool =
         |number| json!({ "name": tool_name(name, number), "description": format!("Does what is number {number}."), "inputSchema": schema });

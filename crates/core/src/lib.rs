@@ -33,6 +33,7 @@ pub mod limiter;
 pub mod limits;
 pub mod mcp;
 pub mod nearest;
+pub mod network;
 pub mod notification;
 pub mod observe;
 pub mod policies;

@@ -639,6 +639,20 @@ pub const EGRESS_REQUESTS_MAX: usize = 100;
 pub const EGRESS_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a response body that is passed to a program; a larger one is not passed.
 pub const EGRESS_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// Ports of the hosts that an MCP program may reach; a command with more is refused when the configuration is read.
+pub const RELAY_PORTS_MAX: usize = 32;
+/// Connections of one MCP program through the relay at the same time; a further one is ended at once.
+pub const RELAY_CONNECTIONS_MAX: usize = 256;
+/// The same for all programs of a server together.
+pub const RELAY_CONNECTIONS_IN_ALL_MAX: usize = 2_048;
+/// How long a connection through the relay may be silent in both directions; then it is ended.
+pub const RELAY_IDLE_SECONDS: u64 = 15 * 60;
+/// Names below a domain (`*.example.com`) that one MCP program may ask for; a further one is answered as if the resolver had failed.
+pub const RELAY_NAMES_MAX: usize = 1_024;
+/// Questions for names that one MCP program may ask in a second; further ones are not answered.
+pub const RELAY_QUESTIONS_PER_SECOND: u32 = 200;
+/// Lines that the log gets in a minute about what one MCP program may not reach; the rest is counted.
+pub const RELAY_LINES_PER_MINUTE: u32 = 100;
 /// Characters of a check's name and of its detail that are kept; the rest is cut.
 pub const CHECK_NAME_CHARS_MAX: usize = 200;
 pub const CHECK_DETAIL_CHARS_MAX: usize = 500;

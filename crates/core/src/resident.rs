@@ -4,6 +4,7 @@
 use crate::action::Profile;
 use crate::egress::Egress;
 use crate::jail::{Ended, Error, Input};
+use crate::network::Network;
 use crate::{Future, Secret};
 use futures_util::io::{AsyncRead, AsyncWrite};
 use serde_json::Value;
@@ -50,8 +51,10 @@ pub struct Spec {
     pub line_bytes_max: usize,
     /// How long it may take to end after SIGTERM; then everything in the jail is killed.
     pub grace_ms: u64,
-    /// The way to the network. `None`: the program has none.
+    /// The way to the network for a program that knows of it. `None`: the program has none.
     pub egress: Option<Arc<dyn Egress>>,
+    /// The network that every program sees. `None`: it can make no socket.
+    pub network: Option<Arc<dyn Network>>,
 }
 
 /// A folder of the host that belongs to one program.

@@ -44,6 +44,8 @@ pub(crate) fn name(errno: i32) -> String {
         (libc::EMFILE, "EMFILE"),
         (libc::EISCONN, "EISCONN"),
         (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+        (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+        (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),
     ];
     known.iter().find(|(number, _)| *number == errno).map_or_else(|| errno.to_string(), |(_, name)| (*name).to_owned())
 }

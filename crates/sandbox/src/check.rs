@@ -1,8 +1,9 @@
 //! Refuses a spec that makes no sense, before anything is started.
 
 use crate::error::Error;
-use crate::spec::{FOLDER, OPEN_FILES_MAX, Spec};
-use countersign_core::limits::VIEW_PARTS_MAX;
+use crate::run::Life;
+use crate::spec::{FOLDER, OPEN_FILES_MAX, Profile, Spec};
+use countersign_core::limits::{RELAY_PORTS_MAX, VIEW_PARTS_MAX};
 use std::path::{Component, Path};
 
 /// The paths that the jail itself provides.
@@ -11,7 +12,15 @@ const OWN: [&str; 4] = ["/stage", "/tmp", "/proc", "/dev"];
 /// How many paths of the host a program may see.
 const BINDS_MAX: usize = 64;
 
-pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
+pub(crate) fn check(spec: &Spec, life: Life) -> Result<(), Error> {
+    if let Some(network) = &spec.network {
+        if life == Life::OneRun || spec.profile != Profile::Default {
+            return refused(Path::new("network"), "only a resident of the profile `default` has one");
+        }
+        if network.ports.len() > RELAY_PORTS_MAX {
+            return refused(Path::new("network"), "more ports than a network may have");
+        }
+    }
     if spec.read_only.len() + spec.views.len() > BINDS_MAX {
         return refused(Path::new("read_only"), "more than 64 paths");
     }

@@ -25,6 +25,14 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// Conditions that must all hold.
 type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
 
+/// The sockets that a program may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    None,
+    /// TCP and UDP over IPv4, which its network namespace keeps inside.
+    Inet,
+}
+
 /// The filters of a profile, ready to be sent to the jail.
 #[derive(Clone, Debug)]
 pub(crate) struct Filters {
@@ -48,7 +56,7 @@ impl From<BackendError> for Failed {
 }
 
 /// The filters of a profile. Where no cgroup counts memory, they also refuse what only a cgroup could count.
-pub(crate) fn build(profile: Profile, counted_by: CgroupBackend) -> Result<Filters, Failed> {
+pub(crate) fn build(profile: Profile, counted_by: CgroupBackend, sockets: Sockets) -> Result<Filters, Failed> {
     let errno = |errno: Errno| SeccompAction::Errno(errno.raw_os_error().unsigned_abs());
     let mut programs = vec![by_number(refused::absent(), &errno(Errno::NOSYS), &SeccompAction::Allow)];
     match profile {
@@ -58,9 +66,16 @@ pub(crate) fn build(profile: Profile, counted_by: CgroupBackend) -> Result<Filte
             programs.push(by_arguments(allowed::misused()?, SeccompAction::KillProcess)?);
         }
     }
-    programs.push(by_arguments(refused::arguments(counted_by)?, errno(Errno::PERM))?);
+    match sockets {
+        Sockets::None => {}
+        Sockets::Inet => {
+            programs.push(by_arguments(refused::other_families()?, errno(Errno::AFNOSUPPORT))?);
+            programs.push(by_arguments(refused::other_protocols()?, errno(Errno::PROTONOSUPPORT))?);
+        }
+    }
+    programs.push(by_arguments(refused::arguments(counted_by, sockets)?, errno(Errno::PERM))?);
     // This filter must be the last: it refuses to install another.
-    programs.push(by_number(refused::calls(), &errno(Errno::PERM), &SeccompAction::Allow));
+    programs.push(by_number(refused::calls(sockets), &errno(Errno::PERM), &SeccompAction::Allow));
     let mut hash = Sha256::new();
     for program in &programs {
         hash.update((program.len() as u64).to_le_bytes());
@@ -128,17 +143,17 @@ mod tests {
 
     #[test]
     fn the_profiles_have_filters_of_their_own_and_the_same_ones_every_time() {
-        let [one, other] = Profile::ALL.map(|profile| build(profile, CgroupBackend::V2).unwrap());
+        let [one, other] = Profile::ALL.map(|profile| build(profile, CgroupBackend::V2, Sockets::None).unwrap());
         assert_ne!(one.sha256, other.sha256);
-        assert_eq!(one.sha256, build(Profile::Default, CgroupBackend::V1).unwrap().sha256);
-        assert_ne!(one.sha256, build(Profile::Default, CgroupBackend::None).unwrap().sha256);
+        assert_eq!(one.sha256, build(Profile::Default, CgroupBackend::V1, Sockets::None).unwrap().sha256);
+        assert_ne!(one.sha256, build(Profile::Default, CgroupBackend::None, Sockets::None).unwrap().sha256);
         assert_eq!((one.programs.len(), other.programs.len()), (3, 5));
     }
 
     #[test]
     fn every_filter_looks_at_the_architecture_first_and_fits_the_kernel() {
-        for profile in Profile::ALL {
-            for program in build(profile, CgroupBackend::None).unwrap().programs {
+        for (profile, sockets) in Profile::ALL.into_iter().flat_map(|profile| [(profile, Sockets::None), (profile, Sockets::Inet)]) {
+            for program in build(profile, CgroupBackend::None, sockets).unwrap().programs {
                 assert_eq!(program.len() % 8, 0);
                 assert!(program.len() / 8 <= 4096, "{}", program.len() / 8);
                 assert_eq!(program[..8], [0x20, 0, 0, 0, 4, 0, 0, 0]);
@@ -149,10 +164,12 @@ mod tests {
     #[test]
     fn no_call_is_both_allowed_and_refused_whatever_its_arguments() {
         let absent: BTreeSet<_> = refused::absent().collect();
-        let refused: BTreeSet<_> = refused::calls().collect();
-        assert!(absent.is_disjoint(&refused));
-        for conditional in refused::arguments(CgroupBackend::None).unwrap().keys() {
-            assert!(!refused.contains(conditional), "{conditional} is refused anyway");
+        for sockets in [Sockets::None, Sockets::Inet] {
+            let refused: BTreeSet<_> = refused::calls(sockets).collect();
+            assert!(absent.is_disjoint(&refused));
+            for conditional in refused::arguments(CgroupBackend::None, sockets).unwrap().keys() {
+                assert!(!refused.contains(conditional), "{conditional} is refused anyway");
+            }
         }
         for conditional in allowed::misused().unwrap().keys() {
             assert!(allowed::calls().any(|call| call == *conditional), "{conditional} would kill anyway");

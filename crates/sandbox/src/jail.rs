@@ -8,6 +8,7 @@
 mod identity;
 mod mounts;
 mod view;
+mod network;
 mod init;
 mod lock;
 mod attempt;

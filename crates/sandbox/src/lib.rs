@@ -37,4 +37,4 @@ pub use probes::{Probe, Probes, UID_FIRST};
 pub use program::digest_of;
 pub use resident::{Child, Resident, Stay, StderrTail, Stdout};
 pub use run::{Cancel, OnLog, Options, Sandbox};
-pub use spec::{Bind, FOLDER, Input, Limits, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};
+pub use spec::{Bind, FOLDER, Input, Limits, Network, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};

@@ -1,5 +1,6 @@
 //! The orders that the server sends to the jail, in a sealed file: one line of JSON, then the bytes whose lengths it gives.
 
+use countersign_core::limits::RELAY_PORTS_MAX;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
@@ -26,6 +27,11 @@ pub(crate) mod fd {
 pub(crate) const FDS: usize = 5;
 /// The largest number of descriptors that may come with the orders.
 pub(crate) const FDS_MAX: usize = 128;
+
+/// The sockets of every network: the two for questions, and the two that hear what is refused.
+pub(crate) const NETWORK_FDS: usize = 4;
+/// The largest number of sockets of a network.
+pub(crate) const NETWORK_FDS_MAX: usize = NETWORK_FDS + RELAY_PORTS_MAX;
 
 /// The name under which a process is started to become the jail.
 pub(crate) const JAIL_NAME: &str = "countersign-jail";
@@ -76,6 +82,8 @@ pub(crate) struct Orders {
     /// The length of each filter in bytes.
     pub(crate) filters: Vec<usize>,
     pub(crate) egress: bool,
+    /// The ports of the network that the program sees; `None` where it sees none.
+    pub(crate) network: Option<Vec<u16>>,
     /// Whether the jail reports when the program has started.
     pub(crate) is_resident: bool,
 }

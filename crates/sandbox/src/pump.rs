@@ -61,9 +61,12 @@ pub(crate) struct Watch<'a> {
 pub(crate) struct Resident {
     /// The time the resident has to end after SIGTERM; then every process is killed.
     pub(crate) grace: Duration,
-    /// Called once, when the program runs. Its argument says whether the program has a `/proc`.
-    pub(crate) on_begun: Option<Box<dyn FnOnce(bool) + Send>>,
+    /// Called once, when the program runs.
+    pub(crate) on_begun: Option<OnBegun>,
 }
+
+/// Its arguments say whether the program has a `/proc`, and hand over the sockets of its network.
+pub(crate) type OnBegun = Box<dyn FnOnce(bool, Option<Vec<OwnedFd>>) + Send>;
 
 /// What is known about a run when every process of it is dead.
 #[derive(Default)]
@@ -99,6 +102,7 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
         printed,
         log_at: None,
         resident: watch.resident,
+        network: None,
         cancel: watch.cancel,
         out_of_memory: watch.out_of_memory,
         stopped_at: None,
@@ -137,6 +141,7 @@ struct Pump<'a> {
     /// When the log may be read again.
     log_at: Option<Instant>,
     resident: Option<Resident>,
+    network: Option<Vec<OwnedFd>>,
     cancel: Option<BorrowedFd<'a>>,
     out_of_memory: Option<OwnedFd>,
     stopped_at: Option<Instant>,
@@ -315,7 +320,7 @@ impl Pump<'_> {
             if self.late == Ended::TimedOut {
                 self.deadline = None;
             }
-            on_begun(self.finished.stage.as_ref().is_some_and(|(_, proc)| *proc));
+            on_begun(self.finished.stage.as_ref().is_some_and(|(_, proc)| *proc), self.network.take());
         }
     }
 
@@ -333,6 +338,7 @@ impl Pump<'_> {
                     self.kill();
                 }
             }
+            Heard::Word(Word::Network(sockets)) => self.network = Some(sockets),
             Heard::Word(Word::Failed { step, why }) => self.finished.failed = Some((step, why)),
             Heard::Word(Word::Begun) => self.begun(),
             Heard::Word(Word::Exited(code)) => self.finished.said = Some(Ended::Exited(code)),

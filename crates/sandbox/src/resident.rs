@@ -6,9 +6,11 @@ use crate::outcome::{Ended, Facts};
 use crate::pump::{self, Watch};
 use crate::run::{Begun, Cancel, Life, OnLog, Sandbox, ended, never_ready};
 use crate::spec::{Limits, Spec};
+use countersign_core::network::Sockets;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub struct Resident {
     pub stdin: pipe::Sender,
     pub stdout: Stdout,
     pub child: Child,
+    /// The sockets of the network that the program sees, if it sees one.
+    pub network: Option<Sockets>,
     pub facts: Facts,
 }
 
@@ -60,10 +64,12 @@ impl Child {
     }
 
     /// Waits until every process of the resident is dead.
-    pub async fn ended(&self) -> Result<Ended, Error> {
+    pub fn ended(&self) -> impl Future<Output = Result<Ended, Error>> + Send + use<> {
         let mut ended = self.ended.clone();
-        let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-        ended.unwrap_or_else(|| Err(Error::Host { what: "watch the program", why: "its watcher failed".to_owned(), started: true }))
+        async move {
+            let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
+            ended.unwrap_or_else(|| Err(Error::Host { what: "watch the program", why: "its watcher failed".to_owned(), started: true }))
+        }
     }
 
     /// The last lines of stderr: valid UTF-8, without characters that could control a terminal.
@@ -127,8 +133,19 @@ impl AsyncRead for Stdout {
     }
 }
 
-/// Our ends of the program's stdin and stdout, and the isolation it has.
-type Started = (OwnedFd, OwnedFd, Facts);
+/// Our ends of the program's stdin and stdout, the sockets of its network, and the isolation it has.
+type Started = (OwnedFd, OwnedFd, Option<Vec<OwnedFd>>, Facts);
+
+/// The sockets in the order in which process 1 of the jail sent them.
+fn sockets(fds: Vec<OwnedFd>) -> Option<Sockets> {
+    let mut fds = fds.into_iter();
+    Some(Sockets {
+        questions: fds.next()?.into(),
+        questions_by_tcp: fds.next()?.into(),
+        refusals: [fds.next()?.into(), fds.next()?.into()],
+        connections: fds.map(TcpListener::from).collect(),
+    })
+}
 
 impl Sandbox {
     /// Starts a resident. Its program runs when this returns; dropping the future before that ends it. `place` is dropped when every
@@ -147,13 +164,20 @@ impl Sandbox {
         };
         let thread = std::thread::Builder::new().name("resident".to_owned()).spawn(work);
         thread.map_err(|error| Error::host("start the watcher", error))?;
-        let Ok((stdin, stdout, facts)) = started.await else {
+        let Ok((stdin, stdout, network, facts)) = started.await else {
             return Err(child.ended().await.map_or_else(|error| error, never_ready));
         };
         let broken = |error: io::Error| Error::Host { what: "talk to the program", why: error.to_string(), started: true };
         let stdin = pipe::Sender::from_owned_fd(stdin).map_err(broken)?;
         let pipe = pipe::Receiver::from_owned_fd(stdout).map_err(broken)?;
-        Ok(Resident { stdin, stdout: Stdout { pipe, line_bytes: 0, line_bytes_max: stay.line_bytes_max, flooded, end }, child, facts })
+        let network = network.and_then(sockets);
+        Ok(Resident {
+            stdin,
+            network,
+            stdout: Stdout { pipe, line_bytes: 0, line_bytes_max: stay.line_bytes_max, flooded, end },
+            child,
+            facts,
+        })
     }
 }
 
@@ -172,10 +196,10 @@ impl Watcher {
         let life = Life::Resident { cpu_percent: self.stay.cpu_percent };
         let Begun { mut running, leaf, lease: _lease, out_of_memory, facts } = self.sandbox.begin(&mut spec, life)?;
         let (stdin, stdout) = (running.stdin.take(), running.stdout.take());
-        let on_begun = Box::new(move |proc| {
+        let on_begun = Box::new(move |proc, network| {
             if let (Some(stdin), Some(stdout)) = (stdin, stdout) {
                 // The receiver may be gone because the caller dropped the future; the drop has ended the resident as well.
-                let _ = say_started.send((stdin, stdout, Facts { proc, ..facts }));
+                let _ = say_started.send((stdin, stdout, network, Facts { proc, ..facts }));
             }
         });
         let watch = Watch {

@@ -2,7 +2,7 @@
 
 use crate::cgroup::{Bounds, Cpu, Leaf};
 use crate::error::{Error, Step};
-use crate::filter::{self, Filters};
+use crate::filter::{self, Filters, Sockets};
 use crate::jailer::{Jailer, Kit, Spare};
 use crate::orders::{Bound, Orders, Packet, Rlimits, Sized};
 use crate::outcome::{CgroupBackend, Cost, Ended, Facts, Outcome};
@@ -71,6 +71,8 @@ struct Inner {
     jailer: Jailer,
     options: Options,
     filters: [Filters; 2],
+    /// The filters of `Default` for a program that sees a network.
+    filters_with_network: Filters,
     digests: Digests,
 }
 
@@ -78,13 +80,15 @@ impl Sandbox {
     /// `helper` is a program whose `main` begins with `main_if_asked`: usually the server itself, `/proc/self/exe`.
     pub fn new(probes: Probes, helper: &Path, options: Options) -> Result<Self, Error> {
         let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
-        let build = |profile| {
-            filter::build(profile, probes.cgroups.backend).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() })
+        let build = |profile, sockets| {
+            let built = filter::build(profile, probes.cgroups.backend, sockets);
+            built.map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() })
         };
-        let filters = [build(Profile::Default)?, build(Profile::HighIsolation)?];
+        let filters = [build(Profile::Default, Sockets::None)?, build(Profile::HighIsolation, Sockets::None)?];
+        let filters_with_network = build(Profile::Default, Sockets::Inet)?;
         let uids = probes.is_root.then(|| Arc::new(Uids::new(options.uid_first, options.uid_count)));
         let jailer = Jailer::new(Kit { helper, cgroups: probes.cgroups.clone(), uids }, options.spares)?;
-        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, digests: Digests::default() })))
+        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, filters_with_network, digests: Digests::default() })))
     }
 
     pub fn probes(&self) -> &Probes {
@@ -155,10 +159,10 @@ impl Sandbox {
     pub(crate) fn begin(&self, spec: &mut Spec, life: Life) -> Result<Begun, Error> {
         let inner = &*self.0;
         self.offers(spec.profile)?;
-        check::check(spec)?;
+        check::check(spec, life)?;
         let program = inner.digests.open(&spec.program)?;
-        let facts = inner.facts(spec.profile);
-        let filters = inner.filters(spec.profile);
+        let filters = inner.filters(spec);
+        let facts = inner.facts(spec.profile, filters);
         let orders = inner.orders(spec, life, filters);
         let blobs: Vec<&[u8]> =
             filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
@@ -206,15 +210,16 @@ const ADDRESS_SPACE_TIMES: u64 = 2 * 512;
 const UNCOUNTED_BYTES_MIN: u64 = 256 << 20;
 
 impl Inner {
-    fn filters(&self, profile: Profile) -> &Filters {
+    fn filters(&self, spec: &Spec) -> &Filters {
         let [default, high_isolation] = &self.filters;
-        match profile {
-            Profile::Default => default,
-            Profile::HighIsolation => high_isolation,
+        match (spec.profile, &spec.network) {
+            (Profile::Default, None) => default,
+            (Profile::Default, Some(_)) => &self.filters_with_network,
+            (Profile::HighIsolation, _) => high_isolation,
         }
     }
 
-    fn facts(&self, profile: Profile) -> Facts {
+    fn facts(&self, profile: Profile, filters: &Filters) -> Facts {
         let abi = self.probes.landlock_abi;
         let enforced = abi >= LANDLOCK_ABI_MIN;
         let more: &[&str] = if profile == Profile::HighIsolation { &["cgroup", "time"] } else { &[] };
@@ -222,7 +227,7 @@ impl Inner {
         Facts {
             profile,
             landlock_abi: if enforced { abi.min(LANDLOCK_ABI_MAX) } else { 0 },
-            seccomp_sha256: self.filters(profile).sha256.clone(),
+            seccomp_sha256: filters.sha256.clone(),
             namespaces: names.iter().chain(more).map(|name| (*name).to_owned()).collect(),
             cgroup_backend: self.probes.cgroups.backend,
             proc: false,
@@ -261,6 +266,7 @@ impl Inner {
             landlock_abi: (abi >= LANDLOCK_ABI_MIN).then_some(abi),
             filters: filters.programs.iter().map(Vec::len).collect(),
             egress: spec.egress.is_some(),
+            network: spec.network.as_ref().map(|network| network.ports.clone()),
             is_resident: life != Life::OneRun,
         }
     }

@@ -61,6 +61,15 @@ pub struct Spec {
     pub limits: Limits,
     /// The program's end of the egress, its only way to the network. The program finds it as descriptor 3.
     pub egress: Option<OwnedFd>,
+    /// The network that the program sees. Only for a resident, in the profile `Default`.
+    pub network: Option<Network>,
+}
+
+/// A network in which only the owner of a resident answers, through `Resident::network`.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The TCP ports on which connections arrive.
+    pub ports: Vec<u16>,
 }
 
 impl Spec {
@@ -81,6 +90,7 @@ impl Spec {
             stdin: vec![],
             limits: Limits::default(),
             egress: None,
+            network: None,
         }
     }
 }

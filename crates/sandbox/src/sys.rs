@@ -160,6 +160,18 @@ pub(crate) fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Lets a socket receive only what a filter lets through.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, filter: &[seccompiler::sock_filter]) -> io::Result<()> {
+    let steps: Vec<libc::sock_filter> =
+        filter.iter().map(|step| libc::sock_filter { code: step.code, jt: step.jt, jf: step.jf, k: step.k }).collect();
+    let program = libc::sock_fprog { len: steps.len() as libc::c_ushort, filter: steps.as_ptr().cast_mut() };
+    let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the kernel copies the filter during the call, and writes to nothing.
+    let code =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), length) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Takes ownership of a descriptor that the jail was started with.
 pub(crate) fn inherited(number: RawFd) -> OwnedFd {
     // SAFETY: `spawn` placed the descriptor there for the jail, which takes each number once.

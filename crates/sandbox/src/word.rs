@@ -1,7 +1,7 @@
 //! The messages between the server and the jail: one datagram per message (a word), on a socket that the program never gets.
 
 use crate::error::Step;
-use crate::orders::{FDS, FDS_MAX};
+use crate::orders::{FDS, FDS_MAX, NETWORK_FDS_MAX};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
@@ -24,6 +24,8 @@ pub(crate) enum Word {
         init: OwnedFd,
         proc: bool,
     },
+    /// The sockets of the program's network. Sent before `Ready`.
+    Network(Vec<OwnedFd>),
     /// A step failed, and the program did not run.
     Failed {
         step: Step,
@@ -49,6 +51,15 @@ pub(crate) fn say_ready(socket: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 3], proc: 
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(socket, &[IoSlice::new(&[b'R', u8::from(proc)])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Sends the sockets of the program's network.
+pub(crate) fn say_network(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(NETWORK_FDS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    sendmsg(socket, &[IoSlice::new(b"N")], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -126,7 +137,7 @@ fn rights(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
 /// Takes the next word, without waiting for one.
 pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard, Errno> {
     let mut bytes = [0; SENTENCE_BYTES_MAX + 2];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(NETWORK_FDS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let message = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
@@ -149,6 +160,7 @@ fn parse(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Word> {
             let [stage, scratch, init]: [OwnedFd; 3] = fds.try_into().ok()?;
             Some(Word::Ready { stage, scratch, init, proc: *proc != 0 })
         }
+        [b'N'] => Some(Word::Network(fds)),
         [b'F', step, why @ ..] => Some(Word::Failed { step: Step::from_number(*step)?, why: String::from_utf8_lossy(why).into_owned() }),
         [b'B'] => Some(Word::Begun),
         [b'X', rest @ ..] => number(rest).map(Word::Exited),

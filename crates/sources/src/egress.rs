@@ -45,6 +45,10 @@ impl Network {
         Ok(Self { exchange: Exchange::new("network", &allowed)?, allowed })
     }
 
+    pub(crate) const fn allowed(&self) -> &Allowed {
+        &self.allowed
+    }
+
     /// The first of these hosts that the operator's rules do not cover completely.
     pub(crate) fn first_missing<'h>(&self, hosts: &'h [HostRule]) -> Option<&'h HostRule> {
         let is_covered = |host: &HostRule| self.allowed.lists.iter().all(|list| list.rules.iter().any(|rule| rule.covers(host)));

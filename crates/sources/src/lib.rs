@@ -19,6 +19,8 @@ pub mod oauth;
 pub mod outbound;
 pub mod package;
 mod program;
+mod relay;
+mod resolver;
 pub mod web;
 mod words;
 pub mod workspace;

@@ -66,6 +66,7 @@ mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;
+mod relay;
 mod render_worker;
 mod runbook;
 mod secrets;

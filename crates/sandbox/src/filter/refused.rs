@@ -1,16 +1,20 @@
 //! The calls that every profile refuses: with EPERM, or with ENOSYS where programs have a fallback.
 
-use super::{Failed, Rules, when};
+use super::{Failed, Rules, Sockets, when};
 use crate::outcome::CgroupBackend;
 use SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::SeccompCmpOp;
 
 /// Calls that get EPERM.
-pub(super) fn calls() -> impl Iterator<Item = i64> {
+pub(super) fn calls(sockets: Sockets) -> impl Iterator<Item = i64> {
+    let sockets = match sockets {
+        Sockets::None => SOCKETS,
+        Sockets::Inet => &[],
+    };
     #[cfg(target_arch = "x86_64")]
-    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, SOCKETS, SHARED, METADATA, LEGACY];
+    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, sockets, SHARED, METADATA, LEGACY];
     #[cfg(not(target_arch = "x86_64"))]
-    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, SOCKETS, SHARED, METADATA];
+    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, sockets, SHARED, METADATA];
     lists.into_iter().flatten().copied()
 }
 
@@ -158,9 +162,18 @@ const LEGACY: &[i64] = &[
 ];
 
 /// Calls that get EPERM when they have these arguments.
-pub(super) fn arguments(counted_by: CgroupBackend) -> Result<Rules, Failed> {
+pub(super) fn arguments(counted_by: CgroupBackend, sockets: Sockets) -> Result<Rules, Failed> {
     let mut all = Rules::new();
     let rules = &mut all;
+    match sockets {
+        Sockets::None => {}
+        // Every kind but a stream and a datagram.
+        Sockets::Inet => {
+            for kind in (0..=SOCKET_KINDS).filter(|kind| ![libc::SOCK_STREAM as u64, libc::SOCK_DGRAM as u64].contains(kind)) {
+                when(rules, libc::SYS_socket, &[(0, Eq, libc::AF_INET as u64), (1, MaskedEq(SOCKET_KINDS), kind)])?;
+            }
+        }
+    }
     match counted_by {
         CgroupBackend::V1 | CgroupBackend::V2 => {}
         CgroupBackend::None => uncounted(rules)?,
@@ -210,6 +223,23 @@ pub(super) fn arguments(counted_by: CgroupBackend) -> Result<Rules, Failed> {
         when(rules, libc::SYS_mknod, &[(1, MaskedEq(kinds), device)])?;
     }
     Ok(all)
+}
+
+/// Sockets of any family but IPv4 get EAFNOSUPPORT, as on a host without that family: programs then do without.
+///
+/// SECURITY: a Unix socket could reach a service of the host through a folder that the program sees.
+pub(super) fn other_families() -> Result<Rules, Failed> {
+    let mut rules = Rules::new();
+    when(&mut rules, libc::SYS_socket, &[(0, Ne, libc::AF_INET as u64)])?;
+    Ok(rules)
+}
+
+/// Sockets of IPv4 that are neither TCP nor UDP get EPROTONOSUPPORT, as on a host without that protocol.
+pub(super) fn other_protocols() -> Result<Rules, Failed> {
+    let mut rules = Rules::new();
+    let own = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP].map(|protocol| (2, Ne, protocol as u64));
+    when(&mut rules, libc::SYS_socket, &own)?;
+    Ok(rules)
 }
 
 /// Memory that only a cgroup can count. Shared memory without a file stays when no process maps it any more, as long as one page of it is

@@ -3,7 +3,7 @@
 //!
 //! No process inside its namespace can signal it. When it ends, the kernel kills every other process there.
 
-use super::{EXIT_FAILED, Failure, at, identity, lock, mounts};
+use super::{EXIT_FAILED, Failure, at, identity, lock, mounts, network};
 use crate::error::Step;
 use crate::orders::{Packet, fd};
 use crate::sys;
@@ -30,6 +30,12 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     // 6. Mount what the program can see.
     let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
     let mounted = mounts::build(&packet, trees, ground)?;
+
+    if let Some(ports) = &packet.orders.network {
+        let sockets = network::open(ports)?;
+        let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+        word::say_network(control.as_fd(), &sockets).map_err(at(Step::Init, "handing over the network"))?;
+    }
 
     // The server gets the stage, the scratch and a handle of this process before the program runs.
     let me =

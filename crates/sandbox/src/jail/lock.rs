@@ -126,7 +126,8 @@ fn restrict(abi: i32, orders: &Orders, program: &OwnedFd, proc: bool) -> Result<
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
-        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(abi)))
+        // A program that sees a network is alone in it: its namespace decides what there is to reach.
+        .and_then(|ruleset| if orders.network.is_some() { Ok(ruleset) } else { ruleset.handle_access(AccessNet::from_all(abi)) })
         .and_then(|ruleset| ruleset.scope(Scope::from_all(abi)))
         .and_then(Ruleset::create)
         .map_err(|error| failed("making the rules", &error))?;

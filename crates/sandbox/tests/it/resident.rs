@@ -3,7 +3,9 @@
 use crate::harness::alive;
 use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
 use countersign_core::egress::{Egress, Refused, Request, Response};
-use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, digest_of, egress};
+use countersign_core::limits::RELAY_PORTS_MAX;
+use sandbox::{Bind, Ended, Error, Network, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, digest_of, egress};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -324,4 +326,68 @@ async fn a_program_is_started_under_the_name_that_it_is_given() {
         ..program("/usr/bin/python3", &["-I", "-c", "import sys; print(sys.orig_argv[0])"])
     };
     assert_eq!(printed(&sandbox(), named).await, "/opt/venv/bin/python\n");
+}
+
+/// A spec whose program sees a network with these ports.
+fn seeing(spec: Spec, ports: &[u16]) -> Spec {
+    Spec { network: Some(Network { ports: ports.into() }), ..spec }
+}
+
+/// Waits for a datagram, or for a packet that a raw socket hears.
+async fn heard(socket: &UdpSocket) -> Vec<u8> {
+    let socket = tokio::net::UdpSocket::from_std(socket.try_clone().unwrap()).unwrap();
+    let mut packet = vec![0; 256];
+    let length = socket.recv(&mut packet).await.unwrap();
+    packet.truncate(length);
+    packet
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn net_relay_gets_every_connection_and_hears_what_has_no_place() {
+    let script = "exec 3<>/dev/tcp/93.184.216.34/8080; echo asked >&3; read answer <&3; echo \"$answer\"; \
+        (exec 4<>/dev/tcp/127.0.0.7/9999) 2>/dev/null || echo nobody; echo lost >/dev/udp/9.9.9.9/53; echo sent; read answer";
+    let mut asks = seeing(program("/bin/bash", &["-c", script, "bash", &mark()]), &[8080, 8081]);
+    asks.env = vec![("PATH".to_owned(), "/usr/bin".to_owned())];
+    let resident = start(&sandbox(), asks).await;
+    let sockets = resident.network.unwrap();
+    assert_eq!(sockets.connections.len(), 2);
+    let listener = tokio::net::TcpListener::from_std(sockets.connections[0].try_clone().unwrap()).unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    assert_eq!(stream.local_addr().unwrap(), "93.184.216.34:8080".parse::<SocketAddr>().unwrap());
+    let (mut stdout, mut stream) = (BufReader::new(resident.stdout), BufReader::new(stream));
+    let mut asked = String::new();
+    stream.read_line(&mut asked).await.unwrap();
+    stream.write_all(b"answered\n").await.unwrap();
+    let printed = [line(&mut stdout).await, line(&mut stdout).await, line(&mut stdout).await];
+    assert_eq!((asked.as_str(), printed.each_ref().map(String::as_str)), ("asked\n", ["answered\n", "nobody\n", "sent\n"]));
+    let [resets, unreachable] = &sockets.refusals;
+    let (reset, unreachable) = (heard(resets).await, heard(unreachable).await);
+    assert_eq!((&reset[12..16], &reset[20..22]), (&[127, 0, 0, 7][..], &9999_u16.to_be_bytes()[..]));
+    assert_eq!((&unreachable[44..48], &unreachable[50..52]), (&[9, 9, 9, 9][..], &53_u16.to_be_bytes()[..]));
+    assert!(resets.recv(&mut [0; 1]).is_err(), "something else was heard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn net_relay_has_plain_sockets_of_ipv4_and_no_other() {
+    let sandbox = sandbox();
+    for (attempt, expected) in [
+        ("net_inet", "tcp=ok tcp6=EAFNOSUPPORT udp=ok raw=EPERM ping=EPROTONOSUPPORT mptcp=EPROTONOSUPPORT sctp=EPROTONOSUPPORT"),
+        (
+            "net_families",
+            "packet=EAFNOSUPPORT netlink=EAFNOSUPPORT vsock=EAFNOSUPPORT alg=EAFNOSUPPORT bluetooth=EAFNOSUPPORT xdp=EAFNOSUPPORT \
+             tipc=EAFNOSUPPORT",
+        ),
+    ] {
+        let answers = all_of(&mut start(&sandbox, seeing(spec(attempt), &[])).await).await;
+        assert_eq!(answers.split_whitespace().collect::<Vec<_>>().join(" "), expected);
+    }
+    let answers = all_of(&mut start(&sandbox, seeing(spec("net_unix"), &[])).await).await;
+    let allowed = ["pair=ok", "rights_of_its_own=ok"];
+    assert!(answers.lines().all(|answer| allowed.contains(&answer) || !answer.ends_with("=ok")), "{answers}");
+    for (refused, profile) in [(RELAY_PORTS_MAX + 1, Profile::Default), (1, Profile::HighIsolation)] {
+        let ports: Vec<u16> = (0..refused).map(|number| 8000 + u16::try_from(number).unwrap()).collect();
+        let spec = seeing(Spec { profile, ..spec("nothing") }, &ports);
+        let error = sandbox.start(spec, STAY, ()).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. } | Error::Unavailable { step: Step::Orders, .. }), "{error}");
+    }
 }

@@ -48,17 +48,29 @@ impl SandboxJail {
             stderr_bytes_max: RESIDENT_STDERR_BYTES_MAX,
             grace: Duration::from_millis(asked.grace_ms),
         };
+        spec.network = asked.network.as_ref().map(|network| sandbox::Network { ports: network.ports() });
         let way_out = asked.egress.map(|egress| Ok((open_way_out(&mut spec)?, egress))).transpose()?;
         let started = sandbox.start(spec, stay, place).await.map_err(|error| without_outcome(&error))?;
         // A resident program lives for days, so each request is limited, but not the number of requests.
         let way_out = way_out.map(|(proxy, egress)| tokio::spawn(async move { proxy.serve(&*egress, usize::MAX).await }).abort_handle());
         let child = Arc::new(started.child);
         let watched = asked.folder.map(|folder| Watched::new(folder, &child));
+        let network = asked.network.zip(started.network).map(|(network, sockets)| {
+            // The sockets would keep the network of a program that has ended, and whatever it left open there.
+            let watched_child = Arc::clone(&child);
+            let serving = async move {
+                tokio::select! {
+                    () = network.serve(sockets) => {},
+                    _ = watched_child.ended() => {},
+                }
+            };
+            tokio::spawn(serving).abort_handle()
+        });
         let facts = serde_json::to_value(&started.facts).unwrap_or_default();
         Ok(Resident {
             stdin: Box::new(started.stdin.compat_write()),
             stdout: Box::new(started.stdout.compat()),
-            child: Box::new(Handle { child, facts, way_out, watched }),
+            child: Box::new(Handle { child, facts, ways: way_out.into_iter().chain(network).collect(), watched }),
         })
     }
 }
@@ -66,7 +78,8 @@ impl SandboxJail {
 struct Handle {
     child: Arc<sandbox::Child>,
     facts: Value,
-    way_out: Option<AbortHandle>,
+    /// The tasks that serve its ways to the network.
+    ways: Vec<AbortHandle>,
     watched: Option<Watched>,
 }
 
@@ -148,7 +161,7 @@ impl Child for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let watch = self.watched.as_ref().map(|watched| &watched.watch);
-        for task in self.way_out.iter().chain(watch) {
+        for task in self.ways.iter().chain(watch) {
             task.abort();
         }
     }

@@ -7,6 +7,7 @@ use super::interpreter::Located;
 use super::registry::{self, IN_JAIL};
 use crate::egress::{NamedIn, Network, WayOut};
 use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable};
+use crate::relay::{self, Relay};
 use crate::web::HostRule;
 use crate::words::{refused, shown};
 use countersign_core::action::Profile;
@@ -14,7 +15,7 @@ use countersign_core::egress::Egress;
 use countersign_core::limits::{
     MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_FOLDER_MB_MAX, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_OPEN_FILES_DEFAULT,
     MCP_PROGRAM_OPEN_FILES_MAX, MCP_PROGRAM_PROCESSES, MCP_PROGRAM_START_SECONDS_DEFAULT, MCP_PROGRAM_START_SECONDS_MAX,
-    PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX,
+    PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, RELAY_PORTS_MAX,
 };
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::SecretName;
@@ -25,6 +26,7 @@ use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +105,12 @@ impl AllowedProgram {
         }
         if let Some(name) = self.env.iter().find(|name| !is_variable(name)) {
             return Some(format!("`{}` in `env` is not the name of a variable that a source may set", shown(name)));
+        }
+        if let Some(host) = self.hosts.iter().find(|host| !relay::is_for_hosts(host.port())) {
+            return Some(format!("`{host}` in `hosts` has the port of the program's own resolver"));
+        }
+        if self.hosts.iter().map(HostRule::port).collect::<BTreeSet<_>>().len() > RELAY_PORTS_MAX {
+            return Some(format!("`hosts` has more than {RELAY_PORTS_MAX} ports"));
         }
         if !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(&self.memory_mb) {
             return Some(format!("`memory_mb` must be {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
@@ -279,7 +287,13 @@ impl AllowedPrograms {
         let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
         let open_files = u32::try_from(allowed.open_files).unwrap_or(u32::MAX);
         let bare = bare(org, program, allowed.memory_mb * 1024 * 1024);
-        Ok((environment.start(Spec { name: Some(name), args, read_only, folder, open_files, egress, ..bare }), digest))
+        let mut spec = Spec { name: Some(name), args, read_only, folder, open_files, egress, ..bare };
+        if let Some(network) = network {
+            spec.network = Some(Arc::new(Relay::new(source, network.allowed())));
+            spec.inputs = relay::files(&allowed.readable);
+            spec.read_only.extend(relay::certificates(&allowed.readable));
+        }
+        Ok((environment.start(spec), digest))
     }
 
     fn folder(&self, org: &OrgId, source: &SourceId, megabytes: u64) -> Result<Folder, Error> {
@@ -355,6 +369,7 @@ pub(super) fn bare(org: &OrgId, program: Program, memory_bytes: u64) -> Spec {
         line_bytes_max: MCP_MESSAGE_BYTES_MAX,
         grace_ms: MCP_PROGRAM_GRACE_MS,
         egress: None,
+        network: None,
     }
 }
 

@@ -209,6 +209,7 @@ impl Startable for WithSecret {
             line_bytes_max: 1 << 22,
             grace_ms: 1_000,
             egress: None,
+            network: None,
         };
         Box::pin(std::future::ready(Ok(Start { spec, secrets: vec![secret], versions: self.version() })))
     }

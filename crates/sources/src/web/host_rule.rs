@@ -63,6 +63,27 @@ impl HostRule {
 }
 
 impl HostRule {
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The name that this rule is for; `None` for an address, and for everything below a domain.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Exactly(Host::Domain(name)) => Some(name),
+            Pattern::Exactly(Host::Ipv4(_) | Host::Ipv6(_)) | Pattern::Below(_) => None,
+        }
+    }
+
+    /// Whether this rule is for a name in small letters, on whichever port.
+    pub(super) fn allows_name(&self, name: &str) -> bool {
+        match &self.pattern {
+            Pattern::Exactly(Host::Domain(own)) => own == name,
+            Pattern::Exactly(Host::Ipv4(_) | Host::Ipv6(_)) => false,
+            Pattern::Below(dotted) => is_below(name, dotted),
+        }
+    }
+
     /// Whether this rule allows everything that the other rule allows.
     pub fn covers(&self, other: &Self) -> bool {
         let hosts = match (&self.pattern, &other.pattern) {

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Resolves a name to addresses. Called once for every connection.
-pub(super) type Lookup = Arc<dyn Fn(String) -> Future<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+pub(crate) type Lookup = Arc<dyn Fn(String) -> Future<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// The resolver of the operating system.
-pub(super) fn ask_the_system() -> Lookup {
+pub(crate) fn ask_the_system() -> Lookup {
     // Port 0 is a placeholder: the client uses the port of the URL.
     Arc::new(|name| Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), 0)).await?.collect()) }))
 }

@@ -24,10 +24,13 @@ const SWAPS: &str = "crates/sources/src/package/swap_tests.rs";
 const PACKAGES: &str = "crates/cli/tests/it/package_escapes.rs";
 const CRASH: &str = "crates/cli/tests/it/package_crash.rs";
 const PROXY: &str = "crates/cli/tests/it/net_egress_proxy.rs";
+const RESIDENT: &str = "crates/sandbox/tests/it/resident.rs";
+const RELAY: &str = "crates/sources/src/relay_tests.rs";
+const RELAYED: &str = "crates/cli/tests/it/relay.rs";
 
 /// All groups in the order of their numbers, which start at 1.
 #[rustfmt::skip]
-const CORPUS: [Group; 55] = [
+const CORPUS: [Group; 56] = [
     Group { name: "fs_dotdot_in_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
     Group { name: "fs_absolute_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
     Group { name: "fs_proc_self_root", tried_in: &[FILES], parts: &[] },
@@ -83,6 +86,7 @@ const CORPUS: [Group; 55] = [
     Group { name: "commit_crash", tried_in: &[CRASH], parts: &[] },
     Group { name: "leak_mountinfo", tried_in: &[REST, EFFECTS], parts: &[] },
     Group { name: "kernel_watches", tried_in: &[EFFECTS], parts: &[] },
+    Group { name: "net_relay", tried_in: &[RESIDENT, RELAY, RELAYED], parts: &[] },
 ];
 
 /// Attempts that try no escape, but show that the other promises hold.
@@ -128,9 +132,10 @@ fn every_group_stands_once_in_the_table_and_in_the_document() {
 }
 
 fn read_all() -> BTreeMap<String, String> {
-    let folders = ["crates/sandbox/tests/it", "crates/sandbox/attempts", "crates/sources/src/package", "crates/cli/tests/it"];
+    let folders = ["crates/sandbox/tests/it", "crates/sandbox/attempts", "crates/sources/src", "crates/cli/tests/it"];
     let files = folders.iter().flat_map(|folder| files_below(folder));
-    files.map(|File { path, text }| (path, text)).collect()
+    let sources = |path: &str| path.starts_with("crates/sources/src/package/") || path == RELAY;
+    files.filter(|file| !file.path.starts_with("crates/sources/") || sources(&file.path)).map(|File { path, text }| (path, text)).collect()
 }
 
 /// The parts of a group that the listed files do not try.

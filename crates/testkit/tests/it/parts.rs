@@ -46,6 +46,8 @@ const SOURCES: Crate = Crate {
         ("blobs", &[]),
         ("web", &["words"]),
         ("egress", &["web", "words"]),
+        ("resolver", &["web"]),
+        ("relay", &["resolver", "web", "words"]),
         ("mail", &["words"]),
         ("oauth", &["web", "words"]),
         ("connection", &["mail", "oauth", "web", "words"]),
@@ -54,7 +56,7 @@ const SOURCES: Crate = Crate {
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["mail", "web", "words", "workspace"]),
         ("package", &["egress", "program", "web", "words", "workspace"]),
-        ("mcp", &["egress", "package", "program", "web", "words"]),
+        ("mcp", &["egress", "package", "program", "relay", "web", "words"]),
     ],
 };
 
