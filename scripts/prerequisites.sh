@@ -225,6 +225,23 @@ need_mcp_door() {
     echo "$wanted" >"$door/installed"
 }
 
+# need_agents <name>...: sets AGENTS, the folder where agents are installed, each in a folder of its own, once per change of its version.
+need_agents() {
+    command -v npm >/dev/null || install_packages "npm" npm
+    AGENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/agents" && cd "${CARGO_TARGET_DIR:-target}/clients/agents" && pwd)
+    export AGENTS
+    local name wanted
+    for name in "$@"; do
+        wanted=$(sed -n "s/^$name //p" clients/agents/versions)
+        [ -n "$wanted" ] || fail "there is no agent \`$name\` in clients/agents/versions"
+        [ "$(cat "$AGENTS/$name/installed" 2>/dev/null)" != "$wanted" ] || continue
+        say "installing $wanted"
+        rm -rf "${AGENTS:?}/$name" && mkdir "$AGENTS/$name" && echo '{ "private": true }' >"$AGENTS/$name/package.json"
+        (cd "$AGENTS/$name" && npm install --no-audit --no-fund --no-package-lock --loglevel error "$wanted" >&2) || fail "npm could not install $wanted"
+        echo "$wanted" >"$AGENTS/$name/installed"
+    done
+}
+
 # Sets BENCH_PEERS: the folder where the engines of others are installed that automations are measured beside, once per change of what they
 # are. Below it are node_modules with with_graphile.mjs beside it, python/bin/python, and the program with_quamina.
 need_peers() {
