@@ -1,18 +1,21 @@
-"""Stand-ins of the vendors whose MCP servers are tried: vendors.py CERTIFICATE KEY
+"""Stand-ins of the vendors whose MCP servers are tried: vendors.py CERTIFICATE KEY POSTGRES_URL
 
 Each answers one call in the vendor's own form, and refuses a key that is not the one that the server was given: so an answer proves that the
-server's request came through, whole. It runs in a network namespace where the vendors' names lead to it. It prints `ready`, and serves until
+server's request came through, whole. A PostgreSQL is no stand-in: connections for it are passed on. It runs in a network namespace where the vendors' names lead to it. It prints `ready`, and serves until
 it is killed. What it was asked is told on stderr.
 """
 
 import json
+import socket
 import socketserver
 import ssl
 import struct
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
+CERTIFICATE, CERTIFICATE_KEY, POSTGRES = sys.argv[1:]
 KEY = "made-up-key"
 BEARER = ("Authorization", f"Bearer {KEY}")
 PAGE = "<html><head><title>Example</title></head><body><main><h1>A page</h1><p>It came through the relay.</p></main></body></html>"
@@ -125,18 +128,36 @@ def document(members):
     return struct.pack("<i", len(content) + 5) + content + b"\0"
 
 
-class Databases(socketserver.ThreadingTCPServer):
-    daemon_threads = True
+class Passed(socketserver.BaseRequestHandler):
+    """PostgreSQL, which listens on this machine's own address only."""
+
+    def handle(self):
+        url = urlsplit(POSTGRES)
+        with socket.create_connection((url.hostname, url.port)) as other:
+            threading.Thread(target=passed_on, args=(other, self.request), daemon=True).start()
+            passed_on(self.request, other)
+
+
+def passed_on(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+class Servers(socketserver.ThreadingTCPServer):
+    daemon_threads = allow_reuse_address = True
 
 
 def main():
-    certificate, key = sys.argv[1:]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(CERTIFICATE, CERTIFICATE_KEY)
     context.set_alpn_protocols(["http/1.1"])
     plain, secure = ThreadingHTTPServer(("", 80), Vendor), ThreadingHTTPServer(("", 443), Vendor)
     secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
-    for server in (plain, secure, Databases(("", 27017), Database)):
+    for server in (plain, secure, Servers(("", 27017), Database), Servers(("", 5432), Passed)):
         threading.Thread(target=server.serve_forever).start()
     print("ready", flush=True)
 
