@@ -225,6 +225,89 @@ need_mcp_door() {
     echo "$wanted" >"$door/installed"
 }
 
+# need_agents <name>...: sets AGENTS, the folder where agents are installed, each in a folder of its own, once per change of its version.
+need_agents() {
+    command -v npm >/dev/null || install_packages "npm" npm
+    AGENTS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/agents" && cd "${CARGO_TARGET_DIR:-target}/clients/agents" && pwd)
+    export AGENTS
+    local name wanted
+    for name in "$@"; do
+        wanted=$(sed -n "s/^$name //p" clients/agents/versions)
+        [ -n "$wanted" ] || fail "there is no agent \`$name\` in clients/agents/versions"
+        [ "$(cat "$AGENTS/$name/installed" 2>/dev/null)" != "$wanted" ] || continue
+        say "installing $wanted"
+        rm -rf "${AGENTS:?}/$name" && mkdir "$AGENTS/$name" && echo '{ "private": true }' >"$AGENTS/$name/package.json"
+        (cd "$AGENTS/$name" && npm install --no-audit --no-fund --no-package-lock --loglevel error "$wanted" >&2) || fail "npm could not install $wanted"
+        echo "$wanted" >"$AGENTS/$name/installed"
+    done
+}
+
+# need_installed <name>...: sets INSTALLED, the folder with what the MCP servers of clients/installed/servers.sh are installed from, each once per change
+# of its version: the caches of npm and pip for those that a package manager installs, and a folder for each of the two that a person has installed.
+need_installed() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    command -v openssl >/dev/null || install_packages "OpenSSL" openssl
+    command -v ip >/dev/null || install_packages "iproute2" iproute2
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    INSTALLED=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/installed" && cd "${CARGO_TARGET_DIR:-target}/clients/installed" && pwd)
+    # The jail has a /tmp and a /dev of its own, so a program in it sees nothing of those of the host.
+    case $INSTALLED in
+    /tmp/* | /dev/*)
+        INSTALLED=/var/tmp/countersign-installed-$(id -u)
+        mkdir -p "$INSTALLED"
+        [ -O "$INSTALLED" ] || fail "$INSTALLED belongs to somebody else: remove it, or build outside /tmp"
+        ;;
+    esac
+    local name
+    for name in "$@"; do
+        case $name in
+        playwright) need_chromium ;;
+        # This one does not run with version 2 of the SDK, which its package does not say.
+        sqlite) once sqlite 'mcp-server-sqlite==2025.4.25 mcp<2' in_venv && continue ;;
+        # Since then, one of the packages that it needs asks for a version of another that is not there.
+        desktop-commander) once desktop-commander '@wonderwhy-er/desktop-commander@0.2.47' in_modules --before=2026-09-01 && continue ;;
+        esac
+        once "cached-$name" "$(declare -f "try-$name" | grep -oE '(npx -y|uvx) [^ ;]+')" in_cache
+    done
+}
+
+# once <folder> <what> <way> [argument]...: installs it, unless it is installed in the folder of this name already.
+once() {
+    local folder=$INSTALLED/$1 what=$2
+    [ "$(cat "$folder/installed" 2>/dev/null)" != "$what" ] || return 0
+    say "fetching ${what##* -y }"
+    rm -rf "$folder" && mkdir "$folder"
+    "${@:3}" >"$folder.log" 2>&1 || fail "$what could not be installed: $(tail -n 5 "$folder.log")"
+    rm "$folder.log"
+    echo "$what" >"$folder/installed"
+}
+
+in_venv() {
+    # shellcheck disable=SC2086 # two packages
+    python3 -m venv "$folder" && "$folder/bin/pip" install --quiet --disable-pip-version-check $what
+}
+
+in_modules() {
+    (umask 022 && cd "$folder" && echo '{ "private": true }' >package.json && npm install --ignore-scripts --no-audit --no-fund --loglevel error "$@" "$what")
+}
+
+# Once as the product will, so that all that it needs is in the caches. It looks for Python where the system has its programs.
+in_cache() {
+    local package=${what##* }
+    case $what in
+    npx*)
+        (cd "$folder" && echo '{ "private": true }' >package.json && npm install --cache "$INSTALLED/npm" --ignore-scripts --omit=dev --no-audit --no-fund --loglevel error "$package") &&
+            rm -rf "$folder/node_modules"
+        ;;
+    uvx*)
+        (PATH=/usr/local/bin:/usr/bin:/bin:$PATH && python3 -m venv "$folder/venv") &&
+            "$folder/venv/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --dest "$INSTALLED/wheels" "${package/@/==}" &&
+            rm -rf "$folder/venv"
+        ;;
+    esac
+}
+
 # Sets BENCH_PEERS: the folder where the engines of others are installed that automations are measured beside, once per change of what they
 # are. Below it are node_modules with with_graphile.mjs beside it, python/bin/python, and the program with_quamina.
 need_peers() {
@@ -305,13 +388,20 @@ started=()
 
 # Starts $binary with its data and its log below $run, and the owner as whoever asks it. Variables before the call are the server's.
 start_server() {
-    mkdir "$run/data"
-    "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
-    started+=($!)
+    mkdir -p "$run/data"
+    "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >>"$run/server.log" 2>&1 &
+    server=$!
+    started+=("$server")
     wait_for "$run/data/server.url" "$run/server.log" "the server"
     COUNTERSIGN_URL=$(cat "$run/data/server.url")
     COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
     export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+}
+
+# For one that starts again with the same data.
+stop_server() {
+    kill "$server" && wait "$server" || true
+    rm "$run/data/server.url"
 }
 
 # start_program <name> <command>...: a program that prints its address, which becomes $address.
