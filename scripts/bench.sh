@@ -17,10 +17,18 @@ filters_fuzz() {
 }
 
 need_cargo
-if [ "${1-}" = --cron ]; then
+case ${1-} in
+--cron)
     cron_truth
     exit
-fi
+    ;;
+# Ten minutes, or as many seconds as the second argument says; a third one is the URL of a PostgreSQL database in place of SQLite.
+--kills)
+    need_interpreters
+    cargo build --locked --release -p countersign-cli
+    exec python3 bench/kills.py "${CARGO_TARGET_DIR:-target}/release/countersign" "${2:-600}" ${3:+"$3"}
+    ;;
+esac
 need_web
 need_bubblewrap
 # The benchmark compares a call over MCP with the proxies of others.

@@ -55,6 +55,7 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --outage only how soon servers work again after the database was away, and wake who waits on another server
   --storm  only whether runs of automations survive it that their workers are killed, and how soon they go on; then the same as --answered
   --answered only how soon a run has ended after its approval, while one of two servers after the other is killed
+  --kills  only whether anything is lost, done twice or stuck while a server is killed every few seconds for ten minutes
   --relay  only what it costs a jailed program to reach a host";
 
 /// How much is measured.
