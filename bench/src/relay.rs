@@ -35,7 +35,7 @@ pub(crate) struct Measured {
 
 /// Serves on stdin and stdout until stdin ends.
 pub(crate) fn serve(port: &str) -> Result<()> {
-    let port = port.parse()?;
+    let port: u16 = port.parse()?;
     upstream::serve_stdio(&upstream::tools("relayed", 1), || Ok(figures(ask_all(port)?).to_string()))
 }
 

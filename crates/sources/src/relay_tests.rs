@@ -1,7 +1,9 @@
 //! The relay on sockets of this machine's own loopback addresses. The jail, and programs in it, are in `crates/cli/tests/it/relay.rs`.
 
 use super::*;
+use crate::mcp::AllowedProgram;
 use crate::web::HostList;
+use countersign_core::limits::RELAY_PORTS_MAX;
 use std::net::TcpListener as StdListener;
 use std::net::UdpSocket as StdUdp;
 use std::sync::atomic::AtomicUsize;
@@ -213,4 +215,16 @@ fn a_program_finds_its_resolver_unless_the_operator_shows_other_files() {
     assert_eq!(paths(&["/etc/hosts"]), ["/etc/nsswitch.conf", "/etc/resolv.conf"]);
     assert_eq!(paths(&["/etc"]), Vec::<String>::new());
     assert!(certificates(&["/etc".into(), "/usr".into()]).is_empty());
+}
+
+#[test]
+fn what_an_operator_cannot_mean_of_a_network_is_a_mistake() {
+    let mistake = |hosts: Vec<String>| {
+        let program: AllowedProgram = serde_json::from_value(serde_json::json!({ "command": ["node"], "hosts": hosts })).unwrap();
+        program.mistake().unwrap_or_default()
+    };
+    let ports = |count: usize| (0..count).map(|number| format!("example.com:{}", 8_000 + number)).collect();
+    assert_eq!((mistake(ports(RELAY_PORTS_MAX)), mistake(vec!["http://db.example.com:5432".to_owned()])), (String::new(), String::new()));
+    assert!(mistake(ports(RELAY_PORTS_MAX + 1)).contains("more than 32 ports"));
+    assert!(mistake(vec!["http://ns.example.com:53".to_owned()]).contains("`http://ns.example.com:53` in `hosts` has the port"));
 }
