@@ -59,12 +59,11 @@ async fn scripts_and_environments_run_as_they_are_installed_and_need_no_readable
     assert_eq!(text(&call(&server, "script.echo", json!({ "message": "it runs" })).await), "Echo: it runs");
     add(&server, "python", &python).await;
     assert_eq!(text(&call(&server, "python.where", json!({})).await), at("python"));
-    // The script of an environment names its interpreter in its first line.
     let message = "there is no file `/opt/countersign-has-none`";
     let server = serve(&[json!({ "command": ["/opt/countersign-has-none"] })]);
     let body = json!({ "name": "none", "command": ["/opt/countersign-has-none"] });
     let (_, refused) = send(&server, Method::POST, "sources", body).await;
-    assert_eq!(refused["code"], "program_missing", "{refused}");
+    assert_eq!(refused["error"], "program_missing", "{refused}");
     assert!(refused["detail"].as_str().unwrap().contains(message), "{refused}");
 }
 
