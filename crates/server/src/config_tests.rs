@@ -156,16 +156,20 @@ fn which_programs_are_mcp_servers_is_said_in_the_file_and_checked_at_the_start()
         load(Flags { config: Some(file.clone()), ..Flags::default() }, &[])
     };
     let all = "max_sources = 3\n[[mcp_commands]]\ncommand = [\"node\", \"/opt/mcp/index.js\", \"/stage\"]\nreadable = [\"/opt/mcp\"]\n\
-               env = [\"LOG_LEVEL\"]\nhosts = [\"https://api.github.com\"]\nworkspace = true\nmemory_mb = 256\n";
+               env = [\"LOG_LEVEL\"]\nhosts = [\"https://api.github.com\"]\nworkspace = true\nmemory_mb = 256\nopen_files = 4096\nfolder_mb = 8\nstart_seconds = 90\n";
     let config = loaded(all).unwrap();
     let program = &config.mcp_commands[0];
     assert_eq!((config.max_sources, program.command.len(), program.memory_mb, program.workspace), (3, 3, 256, true));
+    assert_eq!((program.open_files, program.folder_mb, program.start_seconds), (4096, Some(8), 90));
     assert_eq!(program.hosts[0].to_string(), "api.github.com");
     let bare = loaded("[[mcp_commands]]\ncommand = [\"kit\"]\n").unwrap();
     let program = &bare.mcp_commands[0];
     assert_eq!((bare.max_sources, program.memory_mb, program.workspace, program.readable.len()), (20, 512, false, 0));
+    assert_eq!((program.open_files, program.folder_mb, program.start_seconds), (1024, None, 60));
     for (text, words) in [
         ("[[mcp_commands]]\n", "command"),
+        ("[[mcp_commands]]\ncommand = [\"npx\", \"-y\", \"kit\"]\n", "names no version"),
+        ("[[mcp_commands]]\ncommand = [\"kit\"]\nopen_files = 1\n", "`open_files` must be"),
         ("[[mcp_commands]]\ncommand = [\"kit\"]\nnetwork = true\n", "network"),
         ("[[mcp_commands]]\ncommand = [\"kit\"]\nhosts = [\"*\"]\n", "`*` is not a host rule"),
         ("[[mcp_commands]]\ncommand = []\n", "`mcp_commands[0]` is not valid: `command` names no program"),

@@ -59,12 +59,11 @@ async fn scripts_and_environments_run_as_they_are_installed_and_need_no_readable
     assert_eq!(text(&call(&server, "script.echo", json!({ "message": "it runs" })).await), "Echo: it runs");
     add(&server, "python", &python).await;
     assert_eq!(text(&call(&server, "python.where", json!({})).await), at("python"));
-    // The script of an environment names its interpreter in its first line.
     let message = "there is no file `/opt/countersign-has-none`";
     let server = serve(&[json!({ "command": ["/opt/countersign-has-none"] })]);
     let body = json!({ "name": "none", "command": ["/opt/countersign-has-none"] });
     let (_, refused) = send(&server, Method::POST, "sources", body).await;
-    assert_eq!(refused["code"], "program_missing", "{refused}");
+    assert_eq!(refused["error"], "program_missing", "{refused}");
     assert!(refused["detail"].as_str().unwrap().contains(message), "{refused}");
 }
 
@@ -157,4 +156,46 @@ async fn a_program_that_fails_is_told_with_its_exit_code_its_last_lines_and_what
     assert!(shown.contains("ended with code 7") && shown.contains("KEEPER_TOKEN"), "{shown}");
     let (_, calls) = send(&server, Method::GET, "invocations?action=keeper.die", Value::Null).await;
     assert_eq!(calls["items"][0]["status"], "failed", "{calls:#}");
+}
+
+/// The variables by which the machine's own npm finds its registry.
+fn of_npm() -> Vec<(String, String)> {
+    let is_meant =
+        |name: &str| matches!(name, "HOME" | "NODE_EXTRA_CA_CERTS" | "SSL_CERT_FILE") || name.to_lowercase().starts_with("npm_config_");
+    std::env::vars().filter(|(name, _)| is_meant(name)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_of_npm_is_installed_once_outside_the_jail_and_runs_in_it() {
+    // The package that `make test` has fetched already, so that it is at hand.
+    let manifest = std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/mcp/package.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let name = "@modelcontextprotocol/server-everything";
+    let version = manifest["dependencies"][name].as_str().unwrap();
+    let command = json!(["npx", "-y", format!("{name}@{version}")]);
+    let settings = tempfile::tempdir().unwrap();
+    let file = settings.path().join("settings.toml");
+    std::fs::write(&file, format!("allow_plugin_code_execution = true\n[[mcp_commands]]\ncommand = {command}\nmemory_mb = 1024\n"))
+        .unwrap();
+    let mut variables = of_npm();
+    variables.push(("COUNTERSIGN_CONFIG".to_owned(), file.to_str().unwrap().to_owned()));
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let server = Server::start_with(&variables);
+    let body = json!({ "name": "npm", "command": command, "trust_hints": true, "default_tier": "R1" });
+    let mut added = (0, Value::Null);
+    for _ in 0..5 {
+        added = send(&server, Method::POST, "sources", body.clone()).await;
+        // An installation goes on when nobody waits for it any more.
+        if added.1["error"] != "source_busy" {
+            break;
+        }
+    }
+    assert_eq!(added.0, 201, "{:#}", added.1);
+    assert_eq!(text(&call(&server, "npm.echo", json!({ "message": "it runs" })).await), "Echo: it runs");
+    let installed = server.data().join("programs/npm").join(format!("{name}@{version}"));
+    assert!(installed.join("package-lock.json").is_file());
+    assert_eq!(std::fs::read_dir(server.data().join("programs")).unwrap().count(), 1, "nothing half is left");
+    // The program does not learn where on the host it is.
+    let variables = call(&server, "npm.get-env", json!({})).await;
+    assert!(text(&variables).contains("/programs/npm/") && !text(&variables).contains(server.data().to_str().unwrap()), "{variables:#}");
 }
