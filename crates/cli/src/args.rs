@@ -7,12 +7,12 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, actions::Actions, allow::Allow, answer, artifact::Artifact, automation::Automation, backup, batch::Batch, breaker::Breaker,
-    canary::Canary, channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo, doctor,
-    document::Document, event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
-    kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org, package::Package,
-    policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, schema, secret::Secret, serve, session::Session, show,
-    snooze, source::Source, space::Space, token::Token, trigger::Trigger, user::User, worker,
+    action::Action, actions::Actions, allow::Allow, answer, artifact::Artifact, automation::Automation, backup, batch::Batch,
+    breaker::Breaker, canary::Canary, channel::Channel, completions, connect, connection::Connection, consent::Consent, context, demo,
+    doctor, document::Document, event::Event, explain, firing::Firing, grant::Grant, help as help_command, inbox, invocation::Invocation,
+    key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org,
+    package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, schema, secret::Secret, serve,
+    session::Session, show, snooze, source::Source, space::Space, token::Token, trigger::Trigger, user::User, worker,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};

@@ -17,7 +17,9 @@ use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use pipeline::Catalogue;
 use sources::connection::Connected;
-use sources::mcp::{AllowedProgram, AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Reach, Server, Started, Tiers};
+use sources::mcp::{
+    AllowedProgram, AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Reach, Server, Started, Tiers,
+};
 use sources::package::PackageServer;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

@@ -168,7 +168,9 @@ fn lists(fixed: &Fixed, rows: Arc<Vec<AllowedRow>>) -> Result<Lists, sources::Er
     for row in rows.iter() {
         let taken = match row.list {
             AllowedList::Hosts => row.entry.parse::<HostRule>().map(|host| add(&mut hosts, host)).map_err(|error| error.to_string()),
-            AllowedList::Networks => row.entry.parse::<IpNet>().map(|network| add(&mut networks, network)).map_err(|error| error.to_string()),
+            AllowedList::Networks => {
+                row.entry.parse::<IpNet>().map(|network| add(&mut networks, network)).map_err(|error| error.to_string())
+            }
             AllowedList::Commands => program_of(row).map(|program| {
                 // What the file says of a command counts.
                 if commands.iter().all(|known| known.command != program.command) {

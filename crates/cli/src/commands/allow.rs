@@ -180,7 +180,8 @@ fn standing(folder: &str) -> String {
 
 /// The words of a command as they can be typed.
 pub(crate) fn words(command: &[String]) -> String {
-    let is_plain = |word: &str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./@:=+,%".contains(letter));
+    let is_plain =
+        |word: &str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./@:=+,%".contains(letter));
     let quoted = |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) };
     clean::line(&command.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
@@ -254,7 +255,8 @@ async fn remove(list: AllowedList, entry: &str, agreed: Agreed, client: &Client,
     let answer = client.delete::<AllowedView>(&["allowed", list.as_str(), entry]).await?;
     terminal.done("removed", entry, &answer.raw)?;
     for source in &answer.read.used_by {
-        terminal.remark(Tone::Warn.paint(format!("! source `{}` runs by this command, and cannot be called any more", clean::line(source))));
+        terminal
+            .remark(Tone::Warn.paint(format!("! source `{}` runs by this command, and cannot be called any more", clean::line(source))));
     }
     if let Some(source) = answer.read.used_by.first() {
         terminal.next(format!("countersign source remove {}", clean::line(source)));

@@ -468,7 +468,8 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
     both_refuse_the_last("a source that is removed, by a member", joined(Role::Member, source_removed(ROBIN, 10)));
     let allowed = json!({ "rule": "allowed_set", "list": "hosts", "entry": "mcp.example.com" });
     both_refuse_the_last("a host that is allowed, by an admin", joined(Role::Admin, rule(ROBIN, 10, allowed.clone())));
-    let by_service = vec![service(&["manage_policy"]), (Kind::Rule, json!({ "by": PrincipalId::Service(token(90)), "change": allowed, "version": 10 }))];
+    let by_service =
+        vec![service(&["manage_policy"]), (Kind::Rule, json!({ "by": PrincipalId::Service(token(90)), "change": allowed, "version": 10 }))];
     both_refuse_the_last("a host that is allowed, by a service", by_service);
     both_refuse_the_last("a channel, by an approver", joined(Role::Approver, channel_set(person(ROBIN), 10)));
     both_refuse_the_last("a channel that is removed, by a member", joined(Role::Member, channel_removed(ROBIN, 10)));

@@ -161,7 +161,9 @@ fn is_fixed(list: AllowedList, entry: &str) -> Error {
         AllowedList::Networks => "source_allowed_networks",
         AllowedList::Commands => "mcp_commands",
     };
-    Error::invalid(format!("`{entry}` is fixed by `{setting}` in the settings of the server, and is changed there alone; nothing was changed"))
+    Error::invalid(format!(
+        "`{entry}` is fixed by `{setting}` in the settings of the server, and is changed there alone; nothing was changed"
+    ))
 }
 
 fn network_of(text: &str) -> Result<IpNet, Error> {

@@ -41,7 +41,11 @@ async fn what_an_operator_allows_counts_at_once_and_is_signed(kind: Kind) {
     let owner = &server.owner;
     owner.post("/api/v1/sources", kit(&upstream)).await.problem(422, "host_not_allowed");
     let allowed = owner.post(HOSTS, json!({ "entry": upstream.url })).await.ok();
-    assert_eq!((&allowed["entry"], &allowed["fixed"], &allowed["list"]), (&json!(upstream.url), &json!(false), &json!("hosts")), "{allowed}");
+    assert_eq!(
+        (&allowed["entry"], &allowed["fixed"], &allowed["list"]),
+        (&json!(upstream.url), &json!(false), &json!("hosts")),
+        "{allowed}"
+    );
     // The same once more changes nothing.
     assert_eq!(owner.post(HOSTS, json!({ "entry": upstream.url })).await.ok()["version"], allowed["version"]);
     let added = owner.post("/api/v1/sources", kit(&upstream)).await;
@@ -112,9 +116,7 @@ async fn what_the_settings_fix_is_changed_there_alone(kind: Kind) {
     assert_eq!((&again["fixed"], &again["version"]), (&json!(true), &Value::Null), "it is allowed already");
     let command = owner.get(COMMANDS).await.ok()["items"][0].clone();
     assert_eq!((&command["command"]["command"], &command["fixed"]), (&json!(["node", "fixed.js"]), &json!(true)));
-    for (list, entry) in
-        [(HOSTS, "fixed.example.com"), (NETWORKS, "127.0.0.1/32"), (COMMANDS, command["entry"].as_str().unwrap())]
-    {
+    for (list, entry) in [(HOSTS, "fixed.example.com"), (NETWORKS, "127.0.0.1/32"), (COMMANDS, command["entry"].as_str().unwrap())] {
         let refused = owner.send(Method::DELETE, &at(list, entry), None).await;
         refused.problem(400, "invalid_request");
         assert!(refused.body["detail"].as_str().unwrap().contains("in the settings of the server"), "{refused:?}");

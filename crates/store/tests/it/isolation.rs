@@ -47,8 +47,8 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{
     Added, AddedChannel, ArtifactFilter, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter,
-    DocumentFilter, FiringFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewAllowed, NewChannel, NewConnection, NewConsent,
-    NewGrant, NewSecret, RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
+    DocumentFilter, FiringFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewAllowed, NewChannel, NewConnection,
+    NewConsent, NewGrant, NewSecret, RunFilter, SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);

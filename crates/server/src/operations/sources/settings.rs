@@ -102,12 +102,7 @@ pub(super) fn changes_actions(before: &SourceSettings, after: &SourceSettings) -
     actions(before) != actions(after)
 }
 
-async fn server_of(
-    app: &App,
-    by: &Principal,
-    request: &NewSourceRequest,
-    program: Option<&AllowedProgram>,
-) -> Result<McpServer, Error> {
+async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest, program: Option<&AllowedProgram>) -> Result<McpServer, Error> {
     // Connections hear of what operators have just allowed.
     let lists = app.parts.added.allowed().now().await?;
     match (&request.url, &request.command, &request.package) {

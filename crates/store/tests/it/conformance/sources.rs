@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::sync::Arc;
 use store::{
-    Added, AllowedRow, Changed, CreatedConnection, DeletedSecret, NewAllowed, NewConnection, NewGrant, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
+    Added, AllowedRow, Changed, CreatedConnection, DeletedSecret, NewAllowed, NewConnection, NewGrant, NewSecret, PageRequest,
+    RemovedConnection, SecretUse, Store,
 };
 use testkit::{FixedClock, SeededRandom};
 
