@@ -161,6 +161,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/allowed/commands/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Finds out what a command would run, such as `npx -y PACKAGE`. Packages that it names are installed; nothing is allowed yet. For operators. */
+        post: operations["allowed_plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/allowed/{list}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What sources of every org may use: the list of `hosts`, `networks` or `commands`. For operators: the owners of the first org. */
+        get: operations["allowed_list"];
+        put?: never;
+        /**
+         * Allows a host, a network or a command, on every server of the database at once. For operators.
+         * @description What the server's file of settings says stays besides, and is changed there alone.
+         */
+        post: operations["allowed_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/allowed/{list}/{entry}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Allows something no longer. A program that ran by it ends with its last call, and is not started again. For operators. */
+        delete: operations["allowed_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/artifacts": {
         parameters: {
             query?: never;
@@ -3556,6 +3611,56 @@ export interface components {
             harvest: components["schemas"]["HarvestView"];
             program?: components["schemas"]["SourceProgramView"] | null;
         };
+        /** @description A program that may be an MCP server, and what it may use. */
+        AllowedCommand: {
+            /** @description The program and its arguments. A source names exactly these words. */
+            command: string[];
+            /** @description Folders of the server's machine that it sees, read-only, at the same path. */
+            readable?: string[];
+            /** @description The variables that a source may set. */
+            env?: string[];
+            /** @description The hosts that it may reach. None: it has no network. */
+            hosts?: string[];
+            /** @description Whether it sees the workspace that spaces without members share, read-only. */
+            workspace?: boolean;
+            /** Format: int64 */
+            memory_mb?: number | null;
+            /**
+             * Format: int64
+             * @description How many files it may have open.
+             */
+            open_files?: number | null;
+            /**
+             * Format: int64
+             * @description The size of a folder that it may write and that is kept; without it there is none.
+             */
+            folder_mb?: number | null;
+            /**
+             * Format: int64
+             * @description How long it may take to start.
+             */
+            start_seconds?: number | null;
+        };
+        /** @description Something that is allowed. */
+        AllowedView: {
+            /** @description `hosts`, `networks` or `commands`. */
+            list: string;
+            /** @description The host or the network; of a command, its id. */
+            entry: string;
+            /** @description Whether the server's file of settings says so. Then it is changed there alone. */
+            fixed: boolean;
+            command?: components["schemas"]["AllowedCommand"] | null;
+            /** @description Of a command: the sources of this org that run it. */
+            used_by: string[];
+            /**
+             * Format: int64
+             * @description Grows over all rules of the org; null if the file of settings says so, as `set_by` and `set_at` are.
+             */
+            version?: number | null;
+            set_by?: string | null;
+            /** Format: date-time */
+            set_at?: string | null;
+        };
         /** @description Answers a pending call over a WebSocket. */
         AnswerMessage: {
             /** @description `approve` or `deny`. */
@@ -4003,6 +4108,28 @@ export interface components {
             removed_lines: number;
             /** @description The diff is longer than what is shown of it. */
             diff_truncated: boolean;
+        };
+        /** @description A command as somebody would type it. */
+        CommandPlanRequest: {
+            /**
+             * @example [
+             *       "npx",
+             *       "-y",
+             *       "@modelcontextprotocol/server-memory"
+             *     ]
+             */
+            command: string[];
+        };
+        /** @description What a command would run. The packages that it names are installed. */
+        CommandPlanView: {
+            /** @description The words that run, with the versions that were installed. */
+            command: string[];
+            /** @description The files and folders of the server's machine that the program sees, read-only. */
+            readable: string[];
+            /** @description SHA-256 of what runs. */
+            digest: string;
+            /** @description What to know before it is allowed. */
+            notes: string[];
         };
         ConcernView: {
             /** @description Such as `safety.trifecta`. */
@@ -5254,6 +5381,12 @@ export interface components {
          * @enum {string}
          */
         NearMiss: "params" | "sum" | "givers" | "policy" | "definition" | "call" | "used_up" | "expired" | "space" | "scope" | "requested" | "refused" | "revoked";
+        /** @description Something to be allowed: an `entry` of the lists of hosts and networks, or a `command`. */
+        NewAllowedRequest: {
+            /** @description A host such as `api.example.com`, `*.example.com` or `http://127.0.0.1:3001`, or a network such as `127.0.0.1/32`. */
+            entry?: string | null;
+            command?: components["schemas"]["AllowedCommand"] | null;
+        };
         /** @description Adds a canary token: a call that contains it is quarantined. */
         NewCanaryRequest: {
             /** @description 6 to 200 characters that appear nowhere else. */
@@ -5412,6 +5545,7 @@ export interface components {
             url?: string | null;
             /** @description A program that speaks MCP over its stdin and stdout. It is one of those that the operator allows, word by word. */
             command?: string[] | null;
+            allow?: components["schemas"]["AllowedCommand"] | null;
             /** @description The name of an installed package that has an MCP server. */
             package?: string | null;
             /** @description The environment of the program. */
@@ -5608,6 +5742,29 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_AddedSourceView: {
             items: components["schemas"]["AddedSourceView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_AllowedView: {
+            items: {
+                /** @description `hosts`, `networks` or `commands`. */
+                list: string;
+                /** @description The host or the network; of a command, its id. */
+                entry: string;
+                /** @description Whether the server's file of settings says so. Then it is changed there alone. */
+                fixed: boolean;
+                command?: components["schemas"]["AllowedCommand"] | null;
+                /** @description Of a command: the sources of this org that run it. */
+                used_by: string[];
+                /**
+                 * Format: int64
+                 * @description Grows over all rules of the org; null if the file of settings says so, as `set_by` and `set_at` are.
+                 */
+                version?: number | null;
+                set_by?: string | null;
+                /** Format: date-time */
+                set_at?: string | null;
+            }[];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -7751,6 +7908,177 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ActionStatsView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    allowed_plan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CommandPlanRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandPlanView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    allowed_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `hosts`, `networks` or `commands`. */
+                list: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AllowedView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    allowed_add: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `hosts`, `networks` or `commands`. */
+                list: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAllowedRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllowedView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    allowed_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `hosts`, `networks` or `commands`. */
+                list: string;
+                /** @description The host or the network, or the id of the command. */
+                entry: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllowedView"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */

@@ -23,6 +23,37 @@ class AckResponse(TypedDict):
     stale: list[str]
 
 
+class AllowedCommand(TypedDict):
+    """
+    A program that may be an MCP server, and what it may use.
+    """
+
+    command: list[str]
+    readable: NotRequired[list[str]]
+    env: NotRequired[list[str]]
+    hosts: NotRequired[list[str]]
+    workspace: NotRequired[bool]
+    memory_mb: NotRequired[int | None]
+    open_files: NotRequired[int | None]
+    folder_mb: NotRequired[int | None]
+    start_seconds: NotRequired[int | None]
+
+
+class AllowedView(TypedDict):
+    """
+    Something that is allowed.
+    """
+
+    list: str
+    entry: str
+    fixed: bool
+    command: NotRequired[AllowedCommand | None]
+    used_by: list[str]
+    version: NotRequired[int | None]
+    set_by: NotRequired[str | None]
+    set_at: NotRequired[str | None]
+
+
 class AnswerMessage(TypedDict):
     """
     Answers a pending call over a WebSocket.
@@ -207,6 +238,25 @@ class CloseBreakerRequest(TypedDict):
 
 
 Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'login_changed', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'trigger_disabled', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'action_failed', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+
+
+class CommandPlanRequest(TypedDict):
+    """
+    A command as somebody would type it.
+    """
+
+    command: list[str]
+
+
+class CommandPlanView(TypedDict):
+    """
+    What a command would run. The packages that it names are installed.
+    """
+
+    command: list[str]
+    readable: list[str]
+    digest: str
+    notes: list[str]
 
 
 class ConcernView(TypedDict):
@@ -830,6 +880,15 @@ class NackRequest(TypedDict):
 NearMiss: TypeAlias = Literal['params', 'sum', 'givers', 'policy', 'definition', 'call', 'used_up', 'expired', 'space', 'scope', 'requested', 'refused', 'revoked']
 
 
+class NewAllowedRequest(TypedDict):
+    """
+    Something to be allowed: an `entry` of the lists of hosts and networks, or a `command`.
+    """
+
+    entry: NotRequired[str | None]
+    command: NotRequired[AllowedCommand | None]
+
+
 class NewCanaryRequest(TypedDict):
     """
     Adds a canary token: a call that contains it is quarantined.
@@ -991,6 +1050,30 @@ class PackageServerView(TypedDict):
     sees_workspace: bool
     memory_mb: int
     cannot_run: NotRequired[str | None]
+
+
+class Item(TypedDict):
+    """
+    Something that is allowed.
+    """
+
+    list: str
+    entry: str
+    fixed: bool
+    command: NotRequired[AllowedCommand | None]
+    used_by: list[str]
+    version: NotRequired[int | None]
+    set_by: NotRequired[str | None]
+    set_at: NotRequired[str | None]
+
+
+class PageAllowedView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[Item]
+    next: NotRequired[str | None]
 
 
 class PageAutomationVersionView(TypedDict):
@@ -2712,6 +2795,7 @@ class NewSourceRequest(TypedDict):
     name: str
     url: NotRequired[str | None]
     command: NotRequired[list[str] | None]
+    allow: NotRequired[AllowedCommand | None]
     package: NotRequired[str | None]
     env: NotRequired[list[VariableRequest]]
     connection: NotRequired[str | None]

@@ -72,14 +72,14 @@ pub struct AllowedView {
 /// A command as somebody would type it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PlanRequest {
+pub struct CommandPlanRequest {
     #[schema(example = json!(["npx", "-y", "@modelcontextprotocol/server-memory"]))]
     pub command: Vec<String>,
 }
 
 /// What a command would run. The packages that it names are installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PlanView {
+pub struct CommandPlanView {
     /// The words that run, with the versions that were installed.
     pub command: Vec<String>,
     /// The files and folders of the server's machine that the program sees, read-only.

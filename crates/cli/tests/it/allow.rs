@@ -72,7 +72,7 @@ async fn a_program_is_added_with_one_command_and_its_leave_ends_it() {
     assert!(running(&server) > 0);
     // Another source may run the same command, but not change what the first is allowed.
     let wider = ["source", "add", "wider", "--yes", "--memory", "512", "--", "python3", "-I", "-c", PROGRAM];
-    let refused = owner.run(&wider).exits(2);
+    let refused = owner.run(&wider).exits(8);
     assert!(refused.stderr.contains("runs for source `kit` and is allowed otherwise"), "{refused:?}");
 
     // What is allowed no longer ends at once, and says so.
@@ -132,9 +132,9 @@ fn hosts_and_networks_are_allowed_and_listed_with_where_they_come_from() {
     owner.run(&["allow", "network", "remove", "127.0.0.1/32", "--yes"]).ok();
     let names = owner.run(&["allow", "host", "list", "-o", "name"]).ok().stdout;
     assert_eq!(names, "fixed.example.com\nmcp.example.com\n");
-    let fixed = owner.run(&["allow", "host", "remove", "fixed.example.com", "--yes"]).exits(2);
+    let fixed = owner.run(&["allow", "host", "remove", "fixed.example.com", "--yes"]).exits(8);
     assert!(fixed.stderr.contains("is fixed by `source_allowed_hosts`"), "{fixed:?}");
-    let bad = owner.run(&["allow", "network", "add", "127.0.0.1"]).exits(2);
+    let bad = owner.run(&["allow", "network", "add", "127.0.0.1"]).exits(8);
     assert!(bad.stderr.contains("write `127.0.0.1/32`"), "{bad:?}");
     // A restart keeps what operators allowed; this one has other settings.
     server.terminate();

@@ -6,7 +6,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::allowed::{self, Entry};
 use ::sources::mcp::{AllowedProgram, Plan};
-use api::allowed::{AllowedCommand, AllowedView, NewAllowedRequest, PlanRequest, PlanView};
+use api::allowed::{AllowedCommand, AllowedView, CommandPlanRequest, CommandPlanView, NewAllowedRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -45,12 +45,16 @@ pub(super) async fn remove(
 }
 
 /// Finds out what a command would run, such as `npx -y PACKAGE`. Packages that it names are installed; nothing is allowed yet. For operators.
-#[utoipa::path(operation_id = "allowed_plan", post, path = "/api/v1/allowed/commands/plan", tag = "allowed", request_body = PlanRequest,
-    responses((status = 200, body = PlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn plan(State(app): State<App>, caller: Caller, Strict(body): Strict<PlanRequest>) -> Result<Json<PlanView>, Refusal> {
+#[utoipa::path(operation_id = "allowed_plan", post, path = "/api/v1/allowed/commands/plan", tag = "allowed", request_body = CommandPlanRequest,
+    responses((status = 200, body = CommandPlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn plan(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<CommandPlanRequest>,
+) -> Result<Json<CommandPlanView>, Refusal> {
     let Plan { command, readable, digest, notes } = allowed::plan(&app, &caller.principal, &body.command).await?;
     let readable = readable.iter().map(|path| path.display().to_string()).collect();
-    Ok(Json(PlanView { command, readable, digest, notes }))
+    Ok(Json(CommandPlanView { command, readable, digest, notes }))
 }
 
 fn view(Entry { list, entry, program, used_by, row }: Entry) -> AllowedView {

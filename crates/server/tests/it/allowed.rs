@@ -39,7 +39,7 @@ async fn what_an_operator_allows_counts_at_once_and_is_signed(kind: Kind) {
     let upstream = Upstream::start().await;
     let server = TestServer::start(kind).await;
     let owner = &server.owner;
-    owner.post("/api/v1/sources", kit(&upstream)).await.problem(422, "host_not_allowed");
+    owner.post("/api/v1/sources", kit(&upstream)).await.problem(403, "host_not_allowed");
     let allowed = owner.post(HOSTS, json!({ "entry": upstream.url })).await.ok();
     assert_eq!(
         (&allowed["entry"], &allowed["fixed"], &allowed["list"]),
@@ -61,7 +61,7 @@ async fn what_an_operator_allows_counts_at_once_and_is_signed(kind: Kind) {
     assert_ne!(refused.status, 200, "{refused:?}");
     assert_eq!(upstream.called(), ["look"], "what is not allowed any more is not asked");
     let again = json!({ "name": "other", "kind": "bearer", "url": upstream.mcp(), "value": "canary-1" });
-    owner.post("/api/v1/connections", again).await.problem(422, "host_not_allowed");
+    owner.post("/api/v1/connections", again).await.problem(403, "host_not_allowed");
     owner.send(Method::DELETE, &at(HOSTS, &upstream.url), None).await.problem(404, "not_found");
     owner.post(HOSTS, json!({ "entry": upstream.url })).await.ok();
     agent.invoke("kit.look", json!({ "text": "x" })).await.ok();
@@ -209,7 +209,7 @@ async fn two_servers_on_one_database_follow_each_change(kind: Kind) {
     let upstream = Upstream::start().await;
     let one = TestServer::start(kind).await;
     let other = one.restart().await;
-    other.owner.post("/api/v1/sources", kit(&upstream)).await.problem(422, "host_not_allowed");
+    other.owner.post("/api/v1/sources", kit(&upstream)).await.problem(403, "host_not_allowed");
     one.owner.post(HOSTS, json!({ "entry": upstream.url })).await.ok();
     let listed = || async { entries(&other.owner, HOSTS).await };
     let mut seen = listed().await;

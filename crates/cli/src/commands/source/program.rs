@@ -4,7 +4,7 @@
 use crate::commands::allow::{self, Terms};
 use crate::shared::*;
 use api::Code;
-use api::allowed::{AllowedCommand, PlanRequest, PlanView};
+use api::allowed::{AllowedCommand, CommandPlanRequest, CommandPlanView};
 use api::source::VariableRequest;
 use countersign_core::limits::{INSTALL_SECONDS_MAX, MCP_PROGRAM_OPEN_FILES_DEFAULT, PACKAGE_MEMORY_MB_DEFAULT};
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ pub(super) async fn agreed_to(
         return Ok(terms.of(command, variables));
     }
     let typed = allow::words(&command);
-    let asked = PlanRequest { command };
-    let planning = client.post_within::<PlanView>(&["allowed", "commands", "plan"], &asked, INSTALL);
+    let asked = CommandPlanRequest { command };
+    let planning = client.post_within::<CommandPlanView>(&["allowed", "commands", "plan"], &asked, INSTALL);
     let planned = waited(&format!("looking at what `{typed}` needs, and installing what is missing"), planning, terminal).await;
     let plan = planned.map_err(|failure| as_admin(failure, name, &typed))?.read;
     let allow = terms.of(plan.command.clone(), variables);
@@ -65,7 +65,7 @@ fn as_admin(failure: Failure, name: &str, typed: &str) -> Failure {
     ))
 }
 
-fn tell(name: &str, plan: &PlanView, allow: &AllowedCommand, env: &[VariableRequest], terminal: &mut Terminal) {
+fn tell(name: &str, plan: &CommandPlanView, allow: &AllowedCommand, env: &[VariableRequest], terminal: &mut Terminal) {
     let mut line = |label: &str, text: String| terminal.remark(format!("  {label:<11} {}", clean::line(&text)));
     line("source", clean::line(name));
     line("runs", allow::words(&plan.command));
