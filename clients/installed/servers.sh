@@ -102,7 +102,7 @@ try-sentry() {
 
 try-playwright() {
     add --allow-host http://example.com --readable /usr/lib/chromium --readable /usr/share/fonts --readable /etc/fonts --memory 2048 -- \
-        npx -y @playwright/mcp@0.0.83 --headless --isolated --no-sandbox --executable-path /usr/lib/chromium/chromium --output-dir /tmp
+        npx -y @playwright/mcp@0.0.83 --headless --isolated --no-sandbox --executable-path /usr/lib/chromium/chromium-headless-shell --output-dir /tmp
     call browser_navigate url=http://example.com/page
     answers 'Page Title: Example'
 }
