@@ -103,7 +103,7 @@ prepare() {
     quietly git -C "$stage/repository" -c user.name=Ada -c user.email=ada@example.com commit --allow-empty -m 'the first commit'
     # The server of repositories starts this program, which looks at no repository of another user until it is told to.
     with_git=(--readable "$(command -v git)" --readable "$(git --exec-path)"
-        --env GIT_CONFIG_COUNT=1 --env GIT_CONFIG_KEY_0=safe.directory --env "GIT_CONFIG_VALUE_0=*")
+        --env "GIT_PYTHON_GIT_EXECUTABLE=$(command -v git)" --env GIT_CONFIG_COUNT=1 --env GIT_CONFIG_KEY_0=safe.directory --env "GIT_CONFIG_VALUE_0=*")
     start_program vendors python3 clients/installed/vendors.py "$run/vendors.pem" "$run/vendors.key" "${TEST_POSTGRES_URL-}"
     # The packages are in the caches: asked for elsewhere, they would not be found.
     export npm_config_cache=$INSTALLED/npm npm_config_offline=true PIP_NO_INDEX=1 PIP_FIND_LINKS=$INSTALLED/wheels
