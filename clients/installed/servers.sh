@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by scripts/installed.sh. Twenty MCP servers as people install them, a function each, with `try-` before its name: `add` adds it with one command, `call` makes a
-# harmless call of one of its actions, and `answers` says what must be in the answer. A server that keeps something is asked for it once more
-# after a restart, by the one with `-again` after its name. docs/guides/mcp-servers-tried.md has the same in words.
+# Sourced by scripts/installed.sh. Twenty MCP servers as people install them, a function each, with `try-` before its name: `add` adds it with one
+# command, `call` makes a harmless call of one of its actions, and `answers` says what must be in the answer. A server that keeps something is asked
+# for it once more after a restart, by the function with `-again` after its name. docs/guides/mcp-servers-tried.md has the same in words.
 #
 # $stage is a folder with a file, a repository and the settings of a cluster, $ca one with the authority of the vendors' stand-ins, $venv an
 # environment of Python, and $modules a folder in which npm installed a server.
