@@ -85,7 +85,12 @@ try_all() {
     done
     quietly "$COUNTERSIGN" receipt verify
     say "$passed passed, ${#failed[@]} failed after $SECONDS s${failed[*]+: ${failed[*]}}"
-    [ ${#failed[@]} = 0 ]
+    # Neither more nor fewer than those of which it is known.
+    local expected=()
+    for name in "$@"; do
+        [[ " ${failing[*]} " != *" $name "* ]] || expected+=("$name")
+    done
+    [ "${failed[*]-}" = "${expected[*]-}" ] || fail "those that fail should be: ${expected[*]:-none}"
 }
 
 # What the servers see and reach, and the server of ours.
