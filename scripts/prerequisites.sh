@@ -263,6 +263,7 @@ need_installed() {
     for name in "$@"; do
         case $name in
         playwright) need_chromium ;;
+        postgres) need_postgres && need_redis ;;
         # This one does not run with version 2 of the SDK, which its package does not say.
         sqlite) once sqlite 'mcp-server-sqlite==2025.4.25 mcp<2' in_venv && continue ;;
         # Since then, one of the packages that it needs asks for a version of another that is not there.

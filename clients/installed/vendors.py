@@ -1,8 +1,8 @@
 """Stand-ins of the vendors whose MCP servers are tried: vendors.py CERTIFICATE KEY POSTGRES_URL
 
 Each answers one call in the vendor's own form, and refuses a key that is not the one that the server was given: so an answer proves that the
-server's request came through, whole. A PostgreSQL is no stand-in: connections for it are passed on. It runs in a network namespace where the vendors' names lead to it. It prints `ready`, and serves until
-it is killed. What it was asked is told on stderr.
+server's request came through, whole. A PostgreSQL is no stand-in: connections for it are passed on. It runs in a network namespace where the
+vendors' names lead to it. It prints `ready`, and serves until it is killed. What it was asked is told on stderr.
 """
 
 import json
