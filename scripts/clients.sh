@@ -21,6 +21,8 @@ main() {
     start_server
     generated_typescript
     generated_python
+    guide TypeScript ts program.ts
+    guide Python python program.py
     scripts/client-types.sh --check
     typescript
     python
@@ -38,6 +40,26 @@ generated_typescript() {
 generated_python() {
     quietly env PATH="$tools/bin:$PATH" openapi-python-client generate --path "$run/openapi.json" --output-path "$run/countersign_client" --meta none
     quietly env PYTHONPATH="$run" "$tools/bin/python" clients/generated/program.py
+}
+
+# The commands of a section of the guide, word by word, in an empty folder with nothing but the section's program in it.
+guide() {
+    local folder=$run/guide-$2
+    mkdir "$folder"
+    block "$1" "$2" >"$folder/$3"
+    block "$1" sh >"$folder/commands.sh"
+    [ -s "$folder/$3" ] && [ -s "$folder/commands.sh" ] || fail "docs/guides/generated-clients.md has no program or no commands for $1"
+    quietly env -C "$folder" PATH="$(cd "$(dirname "$binary")" && pwd):$PATH" bash -e commands.sh
+}
+
+# What stands in blocks of one language in one section of the guide.
+block() {
+    awk -v section="## $1" -v fence="\`\`\`$2" '
+        /^## / { is_in = $0 == section }
+        $0 == "```" { is_block = 0 }
+        is_in && is_block
+        $0 == fence { is_block = 1 }
+    ' docs/guides/generated-clients.md
 }
 
 # Programs in a new folder and a new environment find nothing but what was installed there.

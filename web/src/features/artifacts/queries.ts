@@ -26,6 +26,10 @@ export const artifactQuery = (artifact: string) =>
 export const linkTo = async (artifact: string): Promise<string> =>
   (await body(api.POST('/api/v1/artifacts/{artifact}/link', { params: { path: { artifact } }, body: {} }))).path
 
+/** The same, kept for as long as it surely opens. */
+export const linkQuery = (artifact: string) =>
+  queryOptions({ queryKey: ['artifacts', artifact, 'link'], queryFn: () => linkTo(artifact), retry: false, staleTime: 10 * 60_000 })
+
 /** Takes its bytes away from everybody, for good. */
 export const quarantine = (artifact: string) =>
   body(api.POST('/api/v1/artifacts/{artifact}/quarantine', { params: { path: { artifact } } }))

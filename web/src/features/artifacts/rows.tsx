@@ -1,5 +1,5 @@
 // Artifacts, each with its size, who made it, and the way to its bytes.
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ShieldAlert } from 'lucide-react'
 import { useState } from 'react'
@@ -10,7 +10,26 @@ import { bytes } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
-import { type Artifact, linkTo, quarantine } from './queries'
+import { type Artifact, linkQuery, linkTo, quarantine } from './queries'
+
+/** What a browser draws and cannot run. */
+const DRAWN = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
+
+/** A small picture of an image. If it cannot be had, the row says all the same what it is. */
+function Thumbnail({ artifact }: { artifact: Artifact }) {
+  const link = useQuery(linkQuery(artifact.id))
+  const [isBroken, setBroken] = useState(false)
+  if (!link.data || isBroken) return null
+  return (
+    <img
+      src={link.data}
+      alt={`Preview of ${line(artifact.name)}`}
+      loading="lazy"
+      onError={() => setBroken(true)}
+      className="max-h-24 max-w-40 rounded-sm border bg-bg object-contain"
+    />
+  )
+}
 
 /** The browser saves it: the server never shows it as a page. */
 function save(path: string): void {
@@ -33,6 +52,7 @@ export function ArtifactRows({ items, stepOf }: { items: readonly Artifact[]; st
       <ul aria-label="Artifacts" className="divide-y rounded-md border bg-panel">
         {items.map(artifact => (
           <li key={artifact.id} className="flex flex-wrap items-start gap-x-4 gap-y-1 px-3 py-2">
+            {DRAWN.includes(artifact.media_type) && !artifact.quarantined_at && <Thumbnail artifact={artifact} />}
             <div className="min-w-52 flex-1 text-xs">
               <Link to="/artifacts" search={{ artifact: artifact.id }} className="block truncate text-sm font-medium hover:underline">
                 <Foreign text={artifact.name} />

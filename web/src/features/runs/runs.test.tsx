@@ -305,6 +305,18 @@ test('artifacts of everything have a page of their own, on which one is put into
   expect(screen.queryByRole('button', { name: 'Download a.csv' })).toBeNull()
 })
 
+test('an image is shown small, and what a browser could run is not', async () => {
+  const image = { id: 'art_1', name: 'a.png', media_type: 'image/png', size_bytes: 7, sha256: 'ab', created_at: run.created_at }
+  const { server } = openPage('/artifacts', {
+    'GET /api/v1/artifacts': () => ({ items: [image, { ...image, id: 'art_2', name: 'b.svg', media_type: 'image/svg+xml' }], next: null }),
+    'POST /api/v1/artifacts/art_1/link': () => ({ path: '/artifacts/art_1?expires=1&signature=x', expires_at: run.created_at }),
+  })
+  const shown = await screen.findByRole('img', { name: 'Preview of a.png' })
+  expect(shown.getAttribute('src')).toBe('/artifacts/art_1?expires=1&signature=x')
+  expect(screen.queryByRole('img', { name: 'Preview of b.svg' })).toBeNull()
+  expect(server.asked.filter(asked => asked.method === 'POST')).toHaveLength(1)
+})
+
 test('one artifact has an address of its own, with its command', async () => {
   const artifact = { id: 'art_1', name: 'a.csv', media_type: 'text/csv', size_bytes: 7, sha256: 'ab', created_at: run.created_at }
   const { user, router } = openPage('/artifacts?artifact=art_1', {
