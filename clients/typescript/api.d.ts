@@ -3555,6 +3555,8 @@ export interface components {
             hosts?: string[];
             /** @description What it does to the world. */
             effects?: components["schemas"]["Effect"][];
+            /** @description The kinds of artifacts that it makes, each with how long it is kept and for whom; empty: it makes none. */
+            produces_artifacts?: components["schemas"]["ArtifactSpec"][];
             /** @description The isolation it runs in. */
             profile: components["schemas"]["Profile"];
             /** @description Digest of the code it runs, where that is a package's. */
@@ -3748,6 +3750,12 @@ export interface components {
          * @enum {string}
          */
         ArtifactRetention: "transient" | "default" | "permanent";
+        /** @description What an action declares of the artifacts of one kind that it makes. An artifact may say otherwise of how long it is kept, and for whom. */
+        ArtifactSpec: {
+            kind: components["schemas"]["ArtifactKind"];
+            retention?: components["schemas"]["ArtifactRetention"];
+            visibility?: components["schemas"]["Visibility"];
+        };
         /** @description What is known of an artifact. Its bytes are behind a link. */
         ArtifactView: {
             id: string;
@@ -4094,7 +4102,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "trigger_disabled" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "login_changed" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "no_rollback" | "too_many_automations" | "too_many_drafts" | "automation_paused" | "trigger_disabled" | "automation_archived" | "rerun_refused" | "artifact_quarantined" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "document_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "action_failed" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -4478,6 +4486,8 @@ export interface components {
             tiers?: {
                 [key: string]: string | null;
             };
+            /** @description A tier R2 is meant although no action of an MCP server can be rolled back. */
+            accept_irreversible?: boolean;
             /**
              * Format: int64
              * @description The version that the change is meant for. If it is no longer the present one, nothing is changed.
@@ -5563,6 +5573,8 @@ export interface components {
             list_timeout_ms?: number | null;
             /** Format: int64 */
             call_timeout_ms?: number | null;
+            /** @description A tier R2 is meant although no action of an MCP server can be rolled back. */
+            accept_irreversible?: boolean;
         };
         NewSpaceRequest: {
             name: string;
@@ -6898,7 +6910,7 @@ export interface components {
             tier: components["schemas"]["Tier"];
             /**
              * @description Why it has this tier: `override`, `protocol` (it is no tool, but a request of MCP that reads), `destructive_hint`, `read_only_hint`,
-             *     `default`, `unknown` or `name`.
+             *     `untrusted_hint` (the server says that it only reads, and is not believed), `default`, `unknown` or `name`.
              */
             because: string;
             /** @description The mode it has in a green space. */

@@ -237,7 +237,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'login_changed', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'trigger_disabled', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'action_failed', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'login_changed', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'no_rollback', 'too_many_automations', 'too_many_drafts', 'automation_paused', 'trigger_disabled', 'automation_archived', 'rerun_refused', 'artifact_quarantined', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'document_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'action_failed', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class CommandPlanRequest(TypedDict):
@@ -2224,43 +2224,21 @@ class ActionStatsView(TypedDict):
     latency_ms: NotRequired[LatencyView | None]
 
 
-ActionView = TypedDict(
-    'ActionView',
-    {
-        'id': str,
-        'title': str,
-        'description': str,
-        'version': str,
-        'tier': Tier,
-        'class': Class,
-        'safety_class': SafetyClass,
-        'requires': NotRequired[list[str]],
-        'idempotency_key_fields': NotRequired[list[str]],
-        'mode': Mode,
-        'mode_source': ModeSource,
-        'drift': Drift,
-        'params_schema': dict[str, Any],
-        'result_schema': dict[str, Any],
-        'reversibility': Reversibility,
-        'reversible_seconds': NotRequired[int | None],
-        'checks': NotRequired[list[str]],
-        'hosts': NotRequired[list[str]],
-        'effects': NotRequired[list[Effect]],
-        'profile': Profile,
-        'package_sha256': NotRequired[str | None],
-        'tightened': NotRequired[list[str]],
-        'dry_run_supported': bool,
-        'timeout_ms': int,
-        'price': NotRequired[PriceTerms | None],
-    },
-)
-
-
 class AnswerView(TypedDict):
     by: str
     at: str
     reason: NotRequired[str | None]
     mode: NotRequired[ApproveMode]
+
+
+class ArtifactSpec(TypedDict):
+    """
+    What an action declares of the artifacts of one kind that it makes. An artifact may say otherwise of how long it is kept, and for whom.
+    """
+
+    kind: ArtifactKind
+    retention: NotRequired[ArtifactRetention]
+    visibility: NotRequired[Visibility]
 
 
 class ArtifactView(TypedDict):
@@ -2466,6 +2444,7 @@ class EditSourceRequest(TypedDict):
     list_timeout_ms: NotRequired[int | None]
     call_timeout_ms: NotRequired[int | None]
     tiers: NotRequired[dict[str, str | None]]
+    accept_irreversible: NotRequired[bool]
     version: NotRequired[int | None]
 
 
@@ -2805,6 +2784,7 @@ class NewSourceRequest(TypedDict):
     spaces: NotRequired[list[str] | None]
     list_timeout_ms: NotRequired[int | None]
     call_timeout_ms: NotRequired[int | None]
+    accept_irreversible: NotRequired[bool]
 
 
 class NewTokenRequest(TypedDict):
@@ -3258,18 +3238,6 @@ class SourceActionView(TypedDict):
     drift: Drift
 
 
-class SourceView(TypedDict):
-    """
-    One source with its actions, or the reason it has none to show.
-    """
-
-    id: str
-    title: str
-    actions: list[ActionView]
-    stale: NotRequired[bool]
-    error: NotRequired[str | None]
-
-
 class StatusResponse(TypedDict):
     """
     How the server is doing, for people.
@@ -3336,6 +3304,39 @@ class WhatIfResponse(TypedDict):
     changes: list[WhatIfChange]
 
 
+ActionView = TypedDict(
+    'ActionView',
+    {
+        'id': str,
+        'title': str,
+        'description': str,
+        'version': str,
+        'tier': Tier,
+        'class': Class,
+        'safety_class': SafetyClass,
+        'requires': NotRequired[list[str]],
+        'idempotency_key_fields': NotRequired[list[str]],
+        'mode': Mode,
+        'mode_source': ModeSource,
+        'drift': Drift,
+        'params_schema': dict[str, Any],
+        'result_schema': dict[str, Any],
+        'reversibility': Reversibility,
+        'reversible_seconds': NotRequired[int | None],
+        'checks': NotRequired[list[str]],
+        'hosts': NotRequired[list[str]],
+        'effects': NotRequired[list[Effect]],
+        'produces_artifacts': NotRequired[list[ArtifactSpec]],
+        'profile': Profile,
+        'package_sha256': NotRequired[str | None],
+        'tightened': NotRequired[list[str]],
+        'dry_run_supported': bool,
+        'timeout_ms': int,
+        'price': NotRequired[PriceTerms | None],
+    },
+)
+
+
 class ApproveManyRequest(TypedDict):
     """
     Approves several pending invocations, each once and by itself.
@@ -3399,14 +3400,6 @@ class AutomationView(TypedDict):
     last_run: NotRequired[LastRunView | None]
     triggers: list[TriggerView]
     definition: NotRequired[Any]
-
-
-class AvailableResponse(TypedDict):
-    """
-    What a session may invoke, source by source.
-    """
-
-    sources: list[SourceView]
 
 
 class BatchRequest(TypedDict):
@@ -3576,6 +3569,18 @@ class SavedAutomationResponse(TypedDict):
     warnings: list[MistakeView]
 
 
+class SourceView(TypedDict):
+    """
+    One source with its actions, or the reason it has none to show.
+    """
+
+    id: str
+    title: str
+    actions: list[ActionView]
+    stale: NotRequired[bool]
+    error: NotRequired[str | None]
+
+
 class AddedSourceView(TypedDict):
     """
     A source that an admin added, with what it listed last.
@@ -3612,6 +3617,14 @@ class ApproveManyResponse(TypedDict):
     """
 
     results: list[ApprovedOne]
+
+
+class AvailableResponse(TypedDict):
+    """
+    What a session may invoke, source by source.
+    """
+
+    sources: list[SourceView]
 
 
 class PageAddedSourceView(TypedDict):

@@ -3,6 +3,7 @@
 use crate::rules::PriceTerms;
 use countersign_core::action::Class;
 use countersign_core::action::{Effect, Profile, Reversibility, SafetyClass};
+use countersign_core::artifact::ArtifactSpec;
 use countersign_core::decision::Drift;
 use countersign_core::decision::ModeSource;
 use countersign_core::{Mode, Tier};
@@ -105,6 +106,9 @@ pub struct ActionView {
     /// What it does to the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// The kinds of artifacts that it makes, each with how long it is kept and for whom; empty: it makes none.
+    #[serde(default)]
+    pub produces_artifacts: Vec<ArtifactSpec>,
     /// The isolation it runs in.
     pub profile: Profile,
     /// Digest of the code it runs, where that is a package's.

@@ -115,6 +115,7 @@ codes! {
     SourceTaken = "source_taken", 409, "A source has the name";
     TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
     SourceChanged = "source_changed", 409, "The source has another version";
+    NoRollback = "no_rollback", 422, "The action has no rollback";
     TooManyAutomations = "too_many_automations", 409, "The org has as many automations as it may have";
     TooManyDrafts = "too_many_drafts", 409, "You have as many drafts in the space as you may have";
     AutomationPaused = "automation_paused", 409, "The automation is paused";

@@ -48,6 +48,9 @@ pub struct NewSourceRequest {
     pub list_timeout_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_timeout_ms: Option<u64>,
+    /// A tier R2 is meant although no action of an MCP server can be rolled back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_irreversible: bool,
 }
 
 /// A variable in the environment of a program. It has a `value` or a `secret`, never both.
@@ -88,6 +91,9 @@ pub struct EditSourceRequest {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub tiers: BTreeMap<String, Option<Tier>>,
+    /// A tier R2 is meant although no action of an MCP server can be rolled back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_irreversible: bool,
     /// The version that the change is meant for. If it is no longer the present one, nothing is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
@@ -179,7 +185,7 @@ pub struct SourceActionView {
     pub title: String,
     pub tier: Tier,
     /// Why it has this tier: `override`, `protocol` (it is no tool, but a request of MCP that reads), `destructive_hint`, `read_only_hint`,
-    /// `default`, `unknown` or `name`.
+    /// `untrusted_hint` (the server says that it only reads, and is not believed), `default`, `unknown` or `name`.
     pub because: String,
     /// The mode it has in a green space.
     pub mode: Mode,

@@ -44,6 +44,7 @@ pub(crate) mod org;
 mod outcome;
 pub(crate) mod package;
 mod part;
+mod pattern;
 pub(crate) mod policy;
 pub(crate) mod quarantine;
 pub(crate) mod receipt;

@@ -150,6 +150,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::UnknownSource => Some("list those that were added with `countersign source list`, and all with `countersign action list`"),
         Code::SourceTaken => Some("choose another name; `countersign source list` and `countersign package list` show those there are"),
         Code::TooManySources => Some("remove one with `countersign source remove NAME`, or ask an operator to raise `max_sources`"),
+        Code::NoRollback => Some("set R3, which asks a person; or add --accept-irreversible"),
         Code::SourceChanged => Some("see who changed it with `countersign source show {source}`, then do it again"),
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove {source}`"),

@@ -135,7 +135,7 @@ impl fmt::Display for Visibility {
 }
 
 /// What an action declares of the artifacts of one kind that it makes. An artifact may say otherwise of how long it is kept, and for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactSpec {
     pub kind: ArtifactKind,

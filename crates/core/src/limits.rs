@@ -578,6 +578,8 @@ pub const MCP_SILENCE_SECONDS: u64 = 15;
 pub const MCP_RIGHT_SECONDS: u64 = 1;
 /// How often a caller with a progress token is told what its call waits for.
 pub const MCP_PROGRESS_SECONDS: u64 = 12;
+/// Bytes of images, audio and other files that one answer of the MCP door has, before they are written as base64; what has no room is named.
+pub const MCP_MEDIA_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a call waits to see whether an earlier caller of the same call, who was still there, goes; then it is a call of its own. Only
 /// callers are waited for who wait for a person, or have waited for `LINE_YOUNG_MS`: nobody gives up sooner.
 pub const LINE_GOING_MS: u64 = 300;

@@ -132,14 +132,17 @@ impl Catalogue {
         Some(catalogue.refresh(slot).await.map(|listing| SourceListing::of(slot, &listing.listed)))
     }
 
-    /// How to use a source: the guide that it gave with its listing, or one made from its definitions. `None` when there is no such source.
+    /// How to use a source: the guide that it gave with its listing, or one made from its definitions. What another server wrote is added to
+    /// that one and never stands in its place: it may say nothing of the actions. `None` when there is no such source.
     pub async fn guide<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> Option<String> {
         let eyes = eyes.into();
         let (catalogue, sources) = self.of(eyes.org()).await;
         let slot = sources.find(eyes, source)?;
         let listing = catalogue.listing(&sources, slot).await.ok();
         let listed = listing.as_ref().map(|listing| &listing.listed);
-        if let Some(guide) = listed.and_then(|listed| listed.guide.as_deref()) {
+        let given = listed.and_then(|listed| listed.guide.as_deref());
+        let is_theirs = listed.is_some_and(|listed| listed.actions.iter().any(|action| action.guide_sha256.is_some()));
+        if let Some(guide) = given.filter(|_| !is_theirs) {
             return Some(guide.to_owned());
         }
         let mut text = format!("# {}\n", slot.source.title());
@@ -148,7 +151,18 @@ impl Catalogue {
             let schema = serde_json::to_string_pretty(&action.params_schema).unwrap_or_default();
             text.push_str(&format!("\nParams:\n\n```json\n{schema}\n```\n"));
         }
+        if let Some(guide) = given {
+            text.push_str(&format!("\n## What the server of `{source}` says about its use\n\n{}\n", guide.trim()));
+        }
         Some(text)
+    }
+
+    /// The guide that a source gave with its listing, in its own words.
+    pub async fn given_guide<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> Option<String> {
+        let eyes = eyes.into();
+        let (catalogue, sources) = self.of(eyes.org()).await;
+        let listing = catalogue.listing(&sources, sources.find(eyes, source)?).await.ok()?;
+        listing.listed.guide.as_deref().map(str::to_owned)
     }
 
     /// The action as its source defines it now, compiled.

@@ -459,7 +459,15 @@ async fn a_guide_of_others_is_served_with_its_listing_and_scanned_with_every_act
         for action in ["theirs.make_note", "theirs.look"] {
             assert_eq!(rules(&catalogue, action).await.contains(&"safety.instruction_override"), is_odd, "{action} {guide}");
         }
-        assert_eq!(catalogue.guide(&org(1), "theirs").await.as_deref(), Some(guide));
+        assert_eq!(catalogue.given_guide(&org(1), "theirs").await.as_deref(), Some(guide));
+        // What another server wrote is added to what its definitions say. A guide of our own is the whole guide.
+        let whole = catalogue.guide(&org(1), "theirs").await.unwrap();
+        let added = format!("\n## What the server of `theirs` says about its use\n\n{guide}\n");
+        if has_digest {
+            assert!(whole.contains("## `theirs.look`") && whole.ends_with(&added), "{whole}")
+        } else {
+            assert_eq!(whole, guide)
+        }
     }
     // A listing that was kept has no guide, so one is made from its actions.
     let world = World::default();

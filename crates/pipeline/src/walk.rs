@@ -23,6 +23,7 @@ mod inputs;
 pub(crate) mod gate;
 mod policies;
 mod label;
+mod media;
 pub(crate) mod decide;
 mod grant;
 mod near;

@@ -16,7 +16,7 @@ mod instruction;
 mod definition;
 
 pub use canary::{CANARY_BYTES_MIN, CANARY_EGRESS_ID};
-pub use definition::{Others, scan_definition, scan_definition_beside, scan_guide};
+pub use definition::{Others, names_of, scan_definition, scan_definition_beside, scan_guide};
 pub use findings::{Finding, Severity};
 pub use taint::TRIFECTA_ID;
 pub(crate) use text::escaped as pointer_step;

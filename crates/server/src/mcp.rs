@@ -10,6 +10,7 @@ mod caller;
 mod changes;
 mod connections;
 mod handler;
+mod media;
 mod meta_tools;
 mod names;
 mod origin;

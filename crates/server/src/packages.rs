@@ -84,7 +84,8 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
 
 /// The findings that a person has to read before these actions are used. Each action is compared with all others.
 pub(crate) fn findings_of(actions: &[Arc<Action>], others: &[Arc<Action>]) -> Vec<PackageFindingView> {
-    let found = actions.iter().flat_map(|action| policy::scan_definition(action, others).into_iter().map(move |found| (action, found)));
+    let known: Vec<_> = actions.iter().chain(others).map(Arc::clone).collect();
+    let found = actions.iter().flat_map(|action| policy::scan_definition(action, &known).into_iter().map(move |found| (action, found)));
     let view = found.map(|(action, found)| PackageFindingView {
         action: action.id.to_string(),
         file: format!("actions/{}/action.json", action.id.name()),

@@ -13,6 +13,7 @@ use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse,
 use api::identity::{SessionView, WhoamiResponse};
 use api::rules::{PriceView, ReviewView};
 use clap::{Args, Subcommand};
+use countersign_core::artifact::ArtifactSpec;
 use countersign_core::decision::Drift;
 use serde_json::{Value, json};
 
@@ -163,6 +164,18 @@ async fn available(session: Option<&str>, client: &Client) -> Result<Answer<Avai
     }
 }
 
+/// `image, document (permanent, private)`: the kinds of artifacts, and what of them is not usual.
+fn makes(artifacts: &[ArtifactSpec]) -> String {
+    let told = |spec: &ArtifactSpec| {
+        let usual = ArtifactSpec::of(spec.kind);
+        let retention = (spec.retention != usual.retention).then_some(spec.retention.as_str());
+        let visibility = (spec.visibility != usual.visibility).then_some(spec.visibility.as_str());
+        let unusual: Vec<_> = retention.into_iter().chain(visibility).collect();
+        if unusual.is_empty() { spec.kind.to_string() } else { format!("{} ({})", spec.kind, unusual.join(", ")) }
+    };
+    artifacts.iter().map(told).collect::<Vec<_>>().join(", ")
+}
+
 async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<ActionView>(&["actions", id], &[]).await?;
     let action = &answer.read;
@@ -179,6 +192,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("price", Cell::text(price::words(action.price.as_ref())))
         .with("reversible", Cell::text(word(action.reversibility).replace('_', " ")))
         .with_some("reaches", (!action.hosts.is_empty()).then(|| Cell::text(action.hosts.join(", "))))
+        .with_some("makes", (!action.produces_artifacts.is_empty()).then(|| Cell::text(makes(&action.produces_artifacts))))
         .with("dry run", Cell::text(dry_run))
         .with_some(
             "automatic key",

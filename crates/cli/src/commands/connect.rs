@@ -25,6 +25,7 @@ Examples:
   countersign connect codex --write                        write it into ~/.codex/config.toml
   countersign connect cursor --write --space main --source files
   countersign connect vscode --http --write                no program: the address and the token
+  countersign connect gemini --write --name laptop         what people read of its session
   countersign connect codex --undo                         take the entry away, and end its session";
 
 #[derive(Debug, Args)]
@@ -36,7 +37,7 @@ pub(crate) struct Connect {
     #[arg(long, conflicts_with = "undo")]
     write: bool,
     /// Take the entry away again, and end its session: its token stops working at once
-    #[arg(long, conflicts_with_all = ["http", "space", "source", "unattended"])]
+    #[arg(long, conflicts_with_all = ["http", "space", "source", "name", "unattended"])]
     undo: bool,
     /// The client asks the server by itself, with the token in its settings; else it starts `countersign mcp`
     #[arg(long)]
@@ -50,6 +51,9 @@ pub(crate) struct Connect {
     /// A source that it is connected to; may be given several times. Actions of others do not exist for it; all sources when absent
     #[arg(long, value_name = "SOURCE")]
     source: Vec<String>,
+    /// What people read of its session; the client's name when absent
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
     /// Nobody watches it: approvals may take 24 hours instead of 5 minutes
     #[arg(long)]
     unattended: bool,
@@ -99,6 +103,7 @@ impl Connect {
             return Err(Failure::new(Exit::Conflict, format!("`{}` has an entry `{NAME}` already", path.display()))
                 .hint(format!("countersign connect {} --undo", self.client.as_str())));
         }
+        self.client.must_know(&text, path)?;
         // The value does not matter: only whether one can be put there.
         self.client.insert(&text, &json!({ "command": NAME }), path).map(|_| text)
     }
@@ -109,7 +114,7 @@ impl Connect {
         Contexts::load(&setting.environment.contexts_file()?)?;
         let request = NewSessionRequest {
             space: self.space.clone(),
-            title: Some(self.client.as_str().to_owned()),
+            title: Some(self.name.clone().unwrap_or_else(|| self.client.as_str().to_owned())),
             unattended: self.unattended,
             automation_id: None,
             sources: Some(self.source.clone()).filter(|sources| !sources.is_empty()),
@@ -242,7 +247,10 @@ impl Connect {
         let ended = end(&session, &client).await?;
         // The client may have written to them meanwhile.
         let text = file::read(&path)?;
-        let left = self.client.remove(&text, &path)?;
+        let removed = self.client.remove(&text, &path)?;
+        // What was there before is there again, to the letter, if nobody wrote to the settings since: also where the entry was the first one.
+        let is_before = |copy: &String| self.client.insert(copy, &value, &path).is_ok_and(|made| made == text);
+        let left = file::copies(&path).into_iter().find(is_before).unwrap_or(removed);
         // What is left of a file that was made for the entry.
         let empty = self.client.insert("", &value, &path).and_then(|made| self.client.remove(&made, &path));
         let is_removed = empty.is_ok_and(|empty| empty == left) && file::remove_made(&path, &text)?;
@@ -276,7 +284,8 @@ fn free_name(wanted: &str, contexts: &Contexts) -> String {
 
 /// The context and the session that an entry was made with.
 fn made_for(value: &Value, contexts: &Contexts) -> Option<(String, String)> {
-    let words: Vec<_> = value["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let words: Vec<_> =
+        ["command", "args"].into_iter().filter_map(|words| value[words].as_array()).flatten().filter_map(Value::as_str).collect();
     let named = words.iter().skip_while(|word| **word != "--context").nth(1).map(|name| (*name).to_owned());
     let header = ["headers", "http_headers"].into_iter().find_map(|headers| value[headers]["Authorization"].as_str());
     let token = header.and_then(|header| header.strip_prefix("Bearer "));

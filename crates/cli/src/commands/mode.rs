@@ -2,12 +2,14 @@
 
 use super::automation::automation_named;
 use super::part::Part;
+use super::pattern;
 use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
 use countersign_core::action::{Class, SafetyClass};
 use countersign_core::decision::{Drift, Reason};
+use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -26,9 +28,10 @@ pub(crate) enum Mode {
     #[command(before_help = "Examples:
   countersign mode set files.write_text allow               run without approval
   countersign mode set http.request deny                    deny, with a receipt
+  countersign mode set 'playwright.*' require_approval      every action that the source has now
   countersign mode set files.write_text allow --automation 'Daily digest'")]
     Set {
-        /// Such as files.write_text
+        /// Such as files.write_text; * stands for any text, for the actions that there are now
         action: String,
         /// What happens to its calls
         #[arg(value_enum)]
@@ -40,7 +43,7 @@ pub(crate) enum Mode {
         #[arg(long)]
         automation: Option<String>,
         #[command(flatten)]
-        unasked: Unasked,
+        agreed: Agreed,
     },
     /// List every change of a mode, newest first, as it is in the audit log
     #[command(before_help = "Examples:\n  countersign mode versions\n  countersign mode versions files.write_text")]
@@ -67,13 +70,13 @@ pub(crate) enum Mode {
     /// Remove the mode of an action: the inferred one holds again, or for an automation the org's
     #[command(before_help = "Examples:\n  countersign mode unset files.write_text")]
     Unset {
-        /// Such as files.write_text
+        /// Such as files.write_text; * stands for any text, for the actions that there are now
         action: String,
         /// Of this automation alone, by its name or id
         #[arg(long)]
         automation: Option<String>,
         #[command(flatten)]
-        unasked: Unasked,
+        agreed: Agreed,
     },
 }
 
@@ -142,12 +145,17 @@ impl Mode {
                 let automation = automation_of(automation, client).await?;
                 resource::list::<ModeView>(Asked::of(&paging).only("automation", automation), client, terminal).await?;
             }
-            Self::Set { action, mode, locked, automation, unasked: _ } => {
+            Self::Set { action, mode, locked, automation, agreed } => {
                 let mode = match mode {
                     Choice::Allow => countersign_core::Mode::Allow,
                     Choice::RequireApproval => countersign_core::Mode::RequireApproval,
                     Choice::Deny => countersign_core::Mode::Deny,
                 };
+                if pattern::is_one(&action) {
+                    let automation = automation_of(automation, client).await?;
+                    let request = SetModeRequest { mode, locked };
+                    return several(&action, automation.as_deref(), Some(&request), agreed, client, terminal).await;
+                }
                 let is_first = mode == countersign_core::Mode::Allow && terminal.is_for_words() && is_unreviewed(&action, client).await;
                 let automation = automation_of(automation, client).await?;
                 let request = SetModeRequest { mode, locked };
@@ -169,8 +177,11 @@ impl Mode {
             }
             Self::Export { .. } => {}
             Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
-            Self::Unset { action, automation, unasked: _ } => {
+            Self::Unset { action, automation, agreed } => {
                 let automation = automation_of(automation, client).await?;
+                if pattern::is_one(&action) {
+                    return several(&action, automation.as_deref(), None, agreed, client, terminal).await;
+                }
                 let answer = client.delete::<ModeChangeResponse>(&path(automation.as_deref(), &action)).await?;
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
@@ -178,6 +189,46 @@ impl Mode {
         Ok(Exit::Ok)
     }
 }
+
+/// Sets or unsets the mode of every action that a pattern stands for, after one question. If one fails, those before it are changed.
+async fn several(
+    pattern: &str,
+    automation: Option<&str>,
+    request: Option<&SetModeRequest>,
+    agreed: Agreed,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Exit, Failure> {
+    let actions = pattern::actions(pattern, client).await?;
+    let count = counted(actions.len() as u64, "action", "actions");
+    let what = request.map_or_else(|| "unset".to_owned(), |request| format!("set to {}", request.mode.as_str()));
+    if terminal.is_for_words() {
+        terminal.note(actions.iter().map(|action| clean::line(action)).collect::<Vec<_>>().join("\n"));
+    }
+    terminal.consent(&format!("Shall the mode of {count} be {what}?"), agreed.consent(client)).await?;
+    let (mut raw, mut table) = (Vec::new(), Table::new(MODES, "nothing was changed"));
+    for (at, action) in actions.iter().enumerate() {
+        let path = path(automation, action);
+        let answer = match request {
+            Some(request) => client.put::<ModeChangeResponse>(&path, request).await,
+            None => client.delete::<ModeChangeResponse>(&path).await,
+        };
+        let answer = answer.map_err(|mut failure| {
+            if at > 0 {
+                let done = counted(at as u64, "action", "actions");
+                failure.message = format!("{done} of {count} changed, then `{}` failed: {}", clean::line(action), failure.message);
+            }
+            failure
+        })?;
+        let unset = || Cell::shown(if automation.is_some() { "the org's again" } else { "inferred again" }, "unset");
+        table.row([Cell::text(action), answer.read.mode.map_or_else(unset, Cell::mode), Cell::text(answer.read.version.to_string())]);
+        raw.push(answer.raw);
+    }
+    terminal.list(&json!({ "items": raw, "next": null }), &table)?;
+    Ok(Exit::Ok)
+}
+
+const MODES: &[Column] = &[Column::Whole("ACTION"), Column::Whole("MODE"), Column::Number("VERSION")];
 
 /// Whether nobody has reviewed the action yet. Setting its mode to `allow` is then also its first review.
 async fn is_unreviewed(action: &str, client: &Client) -> bool {

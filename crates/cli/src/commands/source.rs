@@ -32,6 +32,9 @@ pub(crate) enum Source {
     /// Change what was set about a source; what is not named stays
     #[command(before_help = edit::EXAMPLES)]
     Edit(Box<edit::Edit>),
+    /// Show the tier of each of its tools and why, and change several at once
+    #[command(before_help = tiers::EXAMPLES)]
+    Tiers(tiers::Tiers),
     /// Connect to a source and list its tools, and keep nothing of it
     #[command(before_help = "Examples:\n  countersign source test github")]
     Test {
@@ -203,6 +206,7 @@ impl Source {
                 tell(&answer, client, terminal).await?;
             }
             Self::Edit(edit) => edit.run(client, terminal).await?,
+            Self::Tiers(tiers) => tiers.run(client, terminal).await?,
             Self::Test { added } => return test(&added, client, terminal).await,
             Self::Refresh { added } => {
                 let answer = client.post_empty::<AddedSourceView>(&["sources", &added, "refresh"]).await?;

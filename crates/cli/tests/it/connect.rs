@@ -1,7 +1,7 @@
 //! `countersign connect`: the entry that a client gets, in its own file beside everything else, and the session behind it.
 
 use crate::countersign::{Ran, User};
-use crate::mcp_upstream::{Reply, Upstream};
+use crate::mcp_upstream::{Asked, Reply, Upstream};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,21 +16,28 @@ fn upstream() -> Upstream {
 fn upstream_that(meanwhile: impl Fn() + Send + Sync + 'static) -> Upstream {
     let upstream = Upstream::start();
     upstream.answers(move |asked| {
-        let session = |ended: Value| {
-            json!({ "id": "ses_1", "space_id": "spc_1", "created_by": "user:owner", "owner_id": null, "title": "x", "attendance": "interactive",
-                "automation_id": null, "sources": null, "created_at": "2026-11-15T08:00:00Z", "ended_at": ended })
-        };
-        let answered = if asked.head.starts_with("POST /api/v1/sessions ") {
+        if asked.head.starts_with("POST /api/v1/sessions ") {
             meanwhile();
-            json!({ "id": "ses_1", "token": TOKEN, "session": session(Value::Null) })
-        } else if asked.head.starts_with("POST /api/v1/sessions/ses_1/end ") {
-            session(json!("2026-11-15T09:00:00Z"))
-        } else {
-            return None;
-        };
-        Some(Reply::open("application/json", answered.to_string()))
+        }
+        session_of(asked)
     });
     upstream
+}
+
+/// The answer of the API where a session is made or ended.
+fn session_of(asked: &Asked) -> Option<Reply> {
+    let session = |ended: Value| {
+        json!({ "id": "ses_1", "space_id": "spc_1", "created_by": "user:owner", "owner_id": null, "title": "x", "attendance": "interactive",
+            "automation_id": null, "sources": null, "created_at": "2026-11-15T08:00:00Z", "ended_at": ended })
+    };
+    let answered = if asked.head.starts_with("POST /api/v1/sessions ") {
+        json!({ "id": "ses_1", "token": TOKEN, "session": session(Value::Null) })
+    } else if asked.head.starts_with("POST /api/v1/sessions/ses_1/end ") {
+        session(json!("2026-11-15T09:00:00Z"))
+    } else {
+        return None;
+    };
+    Some(Reply::open("application/json", answered.to_string()))
 }
 
 /// The binary is run: what it writes starts itself.
@@ -52,11 +59,14 @@ fn an_entry_is_written_tried_and_taken_away_with_everything_else_as_it_was() {
     let codex = "# mine\nmodel = \"o\"\n\n[mcp_servers.docs]\ncommand = \"docs\" # stays\n";
     let vscode = "{\n  // mine\n  \"inputs\": [],\n  \"servers\": {\n    \"docs\": { \"type\": \"stdio\", \"command\": \"docs\" }, // stays\n  },\n}\n";
     let claude = "{\"mcpServers\":{\"docs\":{\"command\":\"docs\"}}}";
+    let opencode = "{\n  \"$schema\": \"https://opencode.ai/config.json\", // mine\n  \"mcp\": { \"docs\": { \"type\": \"local\", \"command\": [\"docs\"] } }\n}\n";
     for (client, file, before) in [
         ("codex", ".codex/config.toml", codex),
         ("vscode", ".vscode/mcp.json", vscode),
         ("claude-code", ".mcp.json", claude),
         ("cursor", ".cursor/mcp.json", claude),
+        ("gemini", ".gemini/settings.json", claude),
+        ("opencode", "opencode.json", opencode),
     ] {
         let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
         let (user, path) = (user(folder.path(), &upstream), folder.path().join(file));
@@ -87,6 +97,59 @@ fn an_entry_is_written_tried_and_taken_away_with_everything_else_as_it_was() {
         assert!(!contexts.contains(TOKEN), "{contexts}");
         user.run(&["connect", client, "--undo"]).exits(3);
     }
+}
+
+#[test]
+fn settings_that_had_no_servers_are_as_they_were_after_undo() {
+    for (client, file, before) in [
+        ("gemini", ".gemini/settings.json", "{\"ui\": {\"theme\": \"x\"}}"),
+        ("opencode", "opencode.jsonc", "{\n  \"model\": \"m\" // mine\n}\n"),
+        ("claude-code", ".mcp.json", "{}"),
+        ("codex", ".codex/config.toml", "model = \"o\""),
+    ] {
+        let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
+        let (user, path) = (user(folder.path(), &upstream), folder.path().join(file));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, before).unwrap();
+        user.run(&["connect", client, "--write", "--name", "my laptop"]).ok();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("countersign"), "{client}");
+        assert_eq!(sent(&upstream, "POST /api/v1/sessions ").pop().unwrap()["title"], "my laptop");
+        user.run(&["connect", client, "--undo"]).ok();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before, "{client}");
+    }
+}
+
+#[test]
+fn settings_of_an_unknown_form_are_refused_before_anything_is_made() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
+    let (user, before) = (user(folder.path(), &upstream), "{\"context_servers\":{}}");
+    std::fs::write(folder.path().join("theirs.json"), before).unwrap();
+    let ran = user.run(&["connect", "generic", "--write", "--file", "theirs.json"]).exits(8);
+    assert!(ran.stderr.contains("has no `mcpServers`, so its form is not known") && ran.stderr.contains("context_servers"), "{ran:#?}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("theirs.json")).unwrap(), before);
+    assert!(sent(&upstream, "POST /api/v1/sessions ").is_empty());
+}
+
+#[test]
+fn a_large_catalogue_is_told_by_its_actions() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
+    upstream.answers(|asked| {
+        let found = vec![json!({ "action": "files.read_text" }); 20];
+        match asked.method() {
+            "tools/list" => {
+                let names = ["search_actions", "describe_action", "invoke_action", "get_invocation"];
+                let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+                Some(Reply::result(asked, &json!({ "tools": tools })))
+            }
+            "tools/call" => {
+                let told = json!({ "content": [], "structuredContent": { "actions": found, "more": 120 } });
+                Some(Reply::result(asked, &told))
+            }
+            _ => session_of(asked),
+        }
+    });
+    let ran = user(folder.path(), &upstream).run(&["connect", "claude-code"]).ok();
+    assert!(ran.stderr.contains("answers in MCP 2025-11-25 with 3 meta tools for 140 actions"), "{ran:#?}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ async fn a_crash_during_a_call_of_a_program_takes_the_program_along() {
     let program = Program::installed("server-everything", &[]);
     let ground = Ground { folder: folder.path(), database: None, hosts: Vec::new(), programs: vec![&program] };
     let mut serving = ground.start();
-    ground.add(&serving, "everything", &[&["--default-tier", "R2"][..], &program.words()[..]].concat()).await;
+    ground.add(&serving, "everything", &[&["--default-tier", "R2", "--accept-irreversible"][..], &program.words()[..]].concat()).await;
     let action = "everything.trigger-long-running-operation";
     let called = ground.call(&serving, action, json!({ "duration": 60, "steps": 60 })).await;
     until("the call is running", || !programs(&serving).is_empty()).await;

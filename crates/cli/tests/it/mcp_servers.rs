@@ -212,7 +212,7 @@ fn prints_its_actions(printed: &str, source: &str, tools: &[Tool]) {
 async fn everything_in_the_jail_works_in_every_way() {
     let program = Program::installed("server-everything", &[]);
     let rig = Rig::start(&[], &[&program]).await;
-    let arguments = ["source", "add", "everything", "--trust-hints", "--default-tier", "R2"];
+    let arguments = ["source", "add", "everything", "--trust-hints", "--default-tier", "R2", "--accept-irreversible"];
     let added = rig.owner.run(&[&arguments[..], &program.words()[..]].concat()).ok();
     prints_its_actions(&added.stdout, "everything", EVERYTHING);
     let shown = rig.get("sources/everything").await;
@@ -233,7 +233,7 @@ async fn everything_in_the_jail_works_in_every_way() {
 async fn a_server_for_files_works_on_its_stage_in_every_way() {
     let program = Program::installed("server-filesystem", &["/stage"]);
     let rig = Rig::start(&[], &[&program]).await;
-    let arguments = ["source", "add", "disk", "--trust-hints", "--default-tier", "R2"];
+    let arguments = ["source", "add", "disk", "--trust-hints", "--default-tier", "R2", "--accept-irreversible"];
     let added = rig.owner.run(&[&arguments[..], &program.words()[..]].concat()).ok();
     prints_its_actions(&added.stdout, "disk", FILESYSTEM);
     // What says that it destroys is denied until an admin sets a mode.

@@ -100,6 +100,19 @@ fn answer(method: &str, path: &str, body: &Value) -> (u16, String) {
             told(json!({ "reviewed": actions.map(|one| one["action"].clone()).collect::<Vec<_>>() }))
         }
         ("GET", "actions/github.get_issue") => told(get_issue()),
+        ("GET", "actions") => {
+            let named = |id: &str| json!({ "id": id }).as_object().cloned().unwrap();
+            let actions = ["github.get_issue", "github.merge", "gitlab.merge"].map(|id| {
+                let mut one = get_issue();
+                one.as_object_mut().unwrap().extend(named(id));
+                one
+            });
+            told(json!({ "sources": [{ "id": "all", "title": "All", "actions": actions }] }))
+        }
+        ("PUT" | "DELETE", path) if path.starts_with("modes/") => {
+            let action = path.trim_start_matches("modes/");
+            told(json!({ "action": action, "mode": body["mode"], "version": 3 }))
+        }
         ("GET", "sources/paused") => told(github()),
         ("GET", "kill-switches") => {
             let switch = json!({ "scope": "source:paused", "stop": "everything", "reason": "odd", "set_by": "user:usr_1", "set_at": AT });
@@ -124,6 +137,45 @@ fn start() -> (Fake, User) {
 /// The last request that could change something.
 fn sent(fake: &Fake) -> Asked {
     fake.asked().into_iter().rfind(|(method, ..)| method != "GET").unwrap()
+}
+
+#[test]
+fn the_tiers_of_a_source_are_reviewed_in_one_table_and_changed_with_one_question() {
+    let (fake, user) = start();
+    let told = user.run(&["source", "tiers", "github"]).ok();
+    assert_eq!(told.stdout.lines().next(), Some("github.merge\tR4\t\tdeny\toverride"), "{told:?}");
+    assert!(fake.asked().iter().all(|(method, ..)| method == "GET"));
+    // What has that tier already is not sent, and of two words for one tool the last one counts.
+    let change = ["source", "tiers", "github", "*=R3", "get_*=R1", "merge=R4"];
+    user.run(&change).exits(2);
+    user.run(&[&change[..], &["--yes"]].concat()).ok();
+    let expected = json!({ "tiers": { "fork": "R3", "get_issue": "R1" }, "version": 2 });
+    assert_eq!(sent(&fake), ("PATCH".to_owned(), "/api/v1/sources/github".to_owned(), expected));
+    // On a terminal, both are asked.
+    let screen = user.on_screen(120, &["source", "tiers", "github"], "merge=none fork=R2\ny\n").ok();
+    assert!(screen.stdout.contains("BECOMES") && screen.stdout.contains("Change the tier of 2 tools of `github`?"), "{screen:?}");
+    assert_eq!(sent(&fake).2, json!({ "tiers": { "fork": "R2", "merge": null }, "version": 2 }));
+    user.run(&["source", "tiers", "github", "fork=R2", "--accept-irreversible", "--yes"]).ok();
+    assert_eq!(sent(&fake).2, json!({ "tiers": { "fork": "R2" }, "accept_irreversible": true, "version": 2 }));
+    let wrong = user.run(&["source", "tiers", "github", "nothing=R1", "--yes"]).exits(3);
+    assert!(wrong.stderr.contains("`nothing` is no tool of `github`"), "{wrong:?}");
+}
+
+#[test]
+fn the_mode_of_every_action_of_a_source_is_set_with_one_question() {
+    let (fake, user) = start();
+    user.run(&["mode", "set", "github.*", "deny"]).exits(2);
+    assert!(fake.asked().iter().all(|(method, ..)| method == "GET"));
+    let set = user.run(&["mode", "set", "github.*", "deny", "--yes"]).ok();
+    assert_eq!(set.stdout, "github.get_issue\tdeny\t3\ngithub.merge\tdeny\t3\n");
+    let sent =
+        |method: &str| fake.asked().into_iter().filter(|asked| asked.0 == method).map(|asked| (asked.1, asked.2)).collect::<Vec<_>>();
+    let deny = json!({ "mode": "deny", "locked": false });
+    let paths = ["/api/v1/modes/github.get_issue", "/api/v1/modes/github.merge"].map(str::to_owned);
+    assert_eq!(sent("PUT"), paths.clone().map(|path| (path, deny.clone())));
+    user.run(&["mode", "unset", "github.*", "--yes"]).ok();
+    assert_eq!(sent("DELETE").into_iter().map(|(path, _)| path).collect::<Vec<_>>(), paths);
+    user.run(&["mode", "set", "nothing.*", "deny", "--yes"]).exits(3);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::definition::Definition;
 use countersign_core::source::Error;
 use countersign_core::{Action, ActionId, Timestamp};
-use policy::scan::{Others, scan_definition_beside, scan_guide};
+use policy::scan::{Others, names_of, scan_definition_beside, scan_guide};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,11 +39,14 @@ impl Listing {
     /// Compiles the definitions that are new since `before`, and scans those that are new, have another guide, or are compared with other
     /// actions than before.
     pub(super) fn new(listed: Listed, beside: Vec<Actions>, before: Option<&Self>) -> Self {
-        let is_beside_same = before.is_some_and(|before| before.is_beside(&beside) && before.listed.guide == listed.guide);
+        let has_same_names = |before: &Self| before.listed.actions.iter().map(|one| &one.id).eq(listed.actions.iter().map(|one| &one.id));
+        let is_beside_same =
+            before.is_some_and(|before| before.is_beside(&beside) && before.listed.guide == listed.guide && has_same_names(before));
         let others = LazyCell::new(|| Others::new(beside.iter().flat_map(|actions| actions.iter()).map(AsRef::as_ref)));
+        let own = LazyCell::new(|| names_of(listed.actions.iter().map(AsRef::as_ref)));
         let in_guide = LazyCell::new(|| listed.guide.as_deref().map(|guide| scan_guide(guide, &others)).unwrap_or_default());
         let scanned = |mut definition: Definition| {
-            definition.findings = scan_definition_beside(&definition.action, &others);
+            definition.findings = scan_definition_beside(&definition.action, &own, &others);
             // A guide that is no part of the definition is ours.
             if definition.action.guide_sha256.is_some() {
                 definition.findings.extend_from_slice(&in_guide);
@@ -62,6 +65,7 @@ impl Listing {
             definitions.entry(action.id.clone()).or_insert(definition);
         }
         drop(in_guide);
+        drop(own);
         drop(others);
         Self { listed, definitions, beside }
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// The member of a result that lists what was made.
-const MEMBER: &str = "artifacts";
+pub(super) const MEMBER: &str = "artifacts";
 
 /// Bytes to be kept, with what is said of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +93,9 @@ fn reference(artifact: &Artifact) -> Value {
 }
 
 impl Walk {
-    /// Keeps what a call made, and puts into its result where it is. What could not be kept is named with the reason: the effect has happened,
-    /// and stays one.
-    pub(super) async fn keep_all(&self, invocation: &Invocation, made: Vec<Entry>, result: &mut Value) -> Vec<Artifact> {
+    /// Keeps what a call made, and says of each where it is. What could not be kept is named with the reason: the effect has happened, and
+    /// stays one.
+    pub(super) async fn keep_all(&self, invocation: &Invocation, made: Vec<Entry>) -> (Vec<Artifact>, Vec<Value>) {
         let (mut kept, mut listed) = (Vec::new(), Vec::with_capacity(made.len()));
         for entry in made {
             match entry {
@@ -116,10 +116,7 @@ impl Walk {
                 Err((name, problem)) => listed.push(json!({ "name": name, "problem": problem })),
             }
         }
-        if let Some(object) = result.as_object_mut() {
-            object.insert(MEMBER.to_owned(), Value::Array(listed));
-        }
-        kept
+        (kept, listed)
     }
 
     /// Whether there is a place for bytes.

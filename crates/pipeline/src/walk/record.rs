@@ -1,11 +1,12 @@
 //! Stage 10: the end. The stored result is redacted and truncated; `ending.rs` writes it.
 
 use super::admit::{Step, Walked};
-use super::artifacts::take_out;
+use super::artifacts::{MEMBER, take_out};
 use super::checks::{Looked, Verified};
 use super::ending::{Ending, Recorded, charge, evidence_digest, is_away};
 use super::execute::{Done, may_be_made_again};
 use super::ground::Walk;
+use super::media;
 use super::reward::Execution;
 use super::truncate::truncate;
 use crate::error::Error;
@@ -52,9 +53,21 @@ impl Walk {
                 let makes = !declared.is_empty() && self.keeps_artifacts() && invocation.intention == Intention::Effect;
                 // An answer that is withheld gives nothing out, also not what was made.
                 let made = if makes && caught.is_empty() { take_out(&mut handed_on, declared) } else { None };
+                let is_of_server = definition.action.server_sha256.is_some();
+                let media = if is_of_server && caught.is_empty() { media::take_out(&mut handed_on) } else { Vec::new() };
                 let mut safe = policy::redact(&handed_on).value;
                 if let Some(made) = made {
-                    kept = self.keep_all(&invocation, made, &mut safe).await;
+                    let (artifacts, listed) = self.keep_all(&invocation, made).await;
+                    kept = artifacts;
+                    if let Some(object) = safe.as_object_mut() {
+                        object.insert(MEMBER.to_owned(), Value::Array(listed));
+                    }
+                }
+                if !media.is_empty() {
+                    let (places, made): (Vec<_>, Vec<_>) = media.into_iter().map(|lifted| (lifted.pointer, lifted.entry)).unzip();
+                    let (artifacts, told) = self.keep_all(&invocation, made).await;
+                    kept.extend(artifacts);
+                    places.iter().zip(told).for_each(|(place, told)| media::put_in(&mut safe, place, told));
                 }
                 if !findings.is_empty() {
                     self.label_untrusted(&invocation.org, &invocation.session, &invocation.id).await;

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 pub(super) const SECRET_PATH: Rule =
     Rule { id: "safety.secret_path", severity: Severity::Asks, message: "the definition names a file that holds secrets" };
 pub(super) const OTHER_ACTION: Rule =
-    Rule { id: "safety.other_action", severity: Severity::Asks, message: "the definition speaks about an action of another source" };
+    Rule { id: "safety.other_action", severity: Severity::Asks, message: "which is an action of another source" };
 const SHADOWED_NAME: Rule = Rule {
     id: "safety.shadowed_name",
     severity: Severity::Asks,
@@ -31,8 +31,8 @@ pub(super) const UNREADABLE: Rule = Rule {
 /// The actions of other sources, indexed once so that many definitions can be compared with them.
 #[derive(Default)]
 pub struct Others {
-    /// Every action's id in each of its spellings.
-    ids: HashSet<String>,
+    /// Every action by its id in each of its spellings.
+    ids: HashMap<String, ActionId>,
     /// The actions whose name has more than one word, by name. Names like `search` and `list` are common; a longer name that matches was
     /// probably copied. Requests of MCP are left out: the server of each source has them. Of two with one name, a tool of an MCP server
     /// comes second.
@@ -51,7 +51,7 @@ impl Others {
     pub fn new<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut others = Self::default();
         for action in actions {
-            others.ids.extend(spellings(action));
+            others.ids.extend(spellings(action).map(|spelling| (spelling, action.id.clone())));
             if crate::words::split(action.id.name()).len() > 1 && !PROTOCOL_ACTIONS.contains(&action.id.name()) {
                 let known = others.named.get(action.id.name());
                 if known.is_none_or(|known| known.is_tool && !is_tool(action)) {
@@ -64,6 +64,13 @@ impl Others {
             others.titles.add(&action.title);
         }
         others
+    }
+
+    /// The action that a word of a text is about, if it is one of these. A name alone may be a word like any other, so it counts where the
+    /// text is a sentence.
+    fn meant(&self, word: &str, is_sentence: bool, own: &HashSet<&str>) -> Option<&ActionId> {
+        let named = || self.named.get(word).filter(|_| is_sentence && !own.contains(word)).map(|named| &named.id);
+        self.ids.get(word).or_else(named)
     }
 }
 
@@ -92,12 +99,17 @@ impl LookAlikes {
 /// What a person must know before the action is first used, and again when its definition has changed. Of `others`, only actions of other
 /// sources are compared: the actions of one source belong together and refer to each other.
 pub fn scan_definition(action: &Action, others: &[Arc<Action>]) -> Vec<Finding> {
-    let others = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.id.source());
-    scan_definition_beside(action, &Others::new(others))
+    let (own, others): (Vec<_>, Vec<_>) = others.iter().map(Arc::as_ref).partition(|other| other.id.source() == action.id.source());
+    scan_definition_beside(action, &names_of(own), &Others::new(others))
 }
 
-/// The same, for a caller that scans many definitions. All `others` are compared.
-pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> {
+/// The names of the actions of a source: what it says about them is about itself.
+pub fn names_of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> HashSet<&'a str> {
+    actions.into_iter().map(|action| action.id.name()).collect()
+}
+
+/// The same, for a caller that scans many definitions. All `others` are compared; `own` are the names in the source of the action.
+pub fn scan_definition_beside(action: &Action, own: &HashSet<&str>, others: &Others) -> Vec<Finding> {
     let mut findings = Findings::default();
     let Ok(definition) = serde_json::to_value(action) else {
         findings.add(&UNREADABLE, String::new);
@@ -105,7 +117,7 @@ pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> 
     };
     hidden::scan(&definition, &mut findings);
     words_of(&definition, &mut findings);
-    references(action, others, &definition, &mut findings);
+    references(action, own, others, &definition, &mut findings);
     names(action, others, &mut findings);
     asking(findings)
 }
@@ -116,8 +128,8 @@ pub fn scan_guide(guide: &str, others: &Others) -> Vec<Finding> {
     let definition = json!({ "guide": guide });
     hidden::scan(&definition, &mut findings);
     words_of(&definition, &mut findings);
-    if tokens(guide).any(|token| others.ids.contains(token)) {
-        findings.add(&OTHER_ACTION, || "/guide".to_owned());
+    if let Some((word, other)) = tokens(guide).find_map(|token| Some((token, others.ids.get(token)?))) {
+        findings.add_naming(&OTHER_ACTION, word, other, || "/guide".to_owned());
     }
     asking(findings)
 }
@@ -161,16 +173,15 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
 /// Fields with names that the source must state. They are checked by the code that uses them.
 const STATED: [&str; 5] = ["id", "requires", "idempotency_key_fields", "version", "preview_reads"];
 
-fn references(action: &Action, others: &Others, definition: &Value, findings: &mut Findings) {
-    let is_name = |token: &str| token != action.id.name() && others.named.contains_key(token);
+fn references(action: &Action, own: &HashSet<&str>, others: &Others, definition: &Value, findings: &mut Findings) {
     let Value::Object(fields) = definition else { return };
     for (field, value) in fields.iter().filter(|(field, _)| !STATED.contains(&field.as_str())) {
         text::each(value, &mut |path: &Path, part, text| {
             // A name that stands alone may be the name of something in this definition; in a sentence it refers to the other action.
             let is_sentence = part == Part::Content && text.trim().contains(char::is_whitespace);
-            let speaks = tokens(text).any(|token| others.ids.contains(token) || (is_sentence && is_name(token)));
-            if speaks {
-                findings.add(&OTHER_ACTION, || format!("/{field}{}", path.pointer()));
+            let meant = tokens(text).find_map(|token| Some((token, others.meant(token, is_sentence && token != action.id.name(), own)?)));
+            if let Some((word, other)) = meant {
+                findings.add_naming(&OTHER_ACTION, word, other, || format!("/{field}{}", path.pointer()));
             }
         });
     }

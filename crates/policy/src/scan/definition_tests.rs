@@ -179,6 +179,23 @@ fn two_mcp_servers_may_have_tools_of_one_name() {
     check(&packaged, &[theirs], &[("safety.shadowed_name", "/id")]);
 }
 
+/// Two servers often have tools of one name, and each speaks of its own.
+#[test]
+fn what_a_source_says_of_its_own_tools_is_about_itself() {
+    let first = |description: &str| action("kit.merge_issue", "Merge", description, json!({ "type": "object" }));
+    let text = "Call `create_issue` first, then this.";
+    let own = Arc::new(action("kit.create_issue", "Create", "Creates.", json!({ "type": "object" })));
+    let others = realistic();
+    let found = scan_definition(&first(text), &others);
+    assert_eq!(found.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["safety.other_action"]);
+    assert_eq!(found[0].message, "the definition speaks about `create_issue`, which is an action of another source (`github`)");
+    let known: Vec<_> = others.iter().cloned().chain([own]).collect();
+    check(&first(text), &known, &[]);
+    // By its whole name it is the other one all the same.
+    let named = scan_definition(&first("Call github__create_issue first."), &known);
+    assert_eq!(named[0].message, "the definition speaks about `github__create_issue`, which is an action of another source (`github`)");
+}
+
 #[test]
 fn a_guide_of_others_is_looked_at_as_descriptions_are() {
     let others = realistic();

@@ -56,6 +56,12 @@ impl Findings {
         self.add_saying(rule, || format!("`{subject}` {}", rule.message), pointer);
     }
 
+    /// The same for a finding about a word that means another action. The word is one that we know, so it quotes nothing else.
+    pub(super) fn add_naming(&mut self, rule: &Rule, word: &str, meant: &ActionId, pointer: impl FnOnce() -> String) {
+        let said = || format!("the definition speaks about `{word}`, {} (`{}`)", rule.message, meant.source());
+        self.add_saying(rule, said, pointer);
+    }
+
     fn add_saying(&mut self, rule: &Rule, message: impl FnOnce() -> String, pointer: impl FnOnce() -> String) {
         let count = self.counts.entry(rule.id).or_default();
         if *count >= FINDINGS_PER_RULE_MAX {

@@ -172,6 +172,7 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
         checks: action.checks.clone(),
         hosts: action.hosts.clone(),
         effects: action.effects.clone(),
+        produces_artifacts: action.produces_artifacts.clone(),
         profile: action.profile,
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
         tightened: decision.tightened.iter().map(ToString::to_string).collect(),

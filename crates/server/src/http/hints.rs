@@ -100,6 +100,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SecretChanged => "see its version with `GET /api/v1/secrets`, then decide whether to replace it",
         Code::SourceTaken => "choose another name; see which are taken with `GET /api/v1/actions`",
         Code::TooManySources => "remove one that nobody needs, or an operator raises `max_sources`",
+        Code::NoRollback => "set R3, which asks a person; or say `\"accept_irreversible\": true`",
         Code::SourceChanged => "read it with `GET /api/v1/sources/{source}`, then decide whether to change it",
         Code::SecretInUse => "see what uses it with `GET /api/v1/secrets/{secret}/used-by`",
         Code::ConnectionInUse => "give the sources that `detail` names another connection, or remove them first",

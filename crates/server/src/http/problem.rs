@@ -253,6 +253,7 @@ impl From<operations::Error> for Refusal {
             E::SourceTaken { .. } => Self::new(Code::SourceTaken, detail),
             E::TooManySources { .. } => Self::new(Code::TooManySources, detail),
             E::SourceChanged { .. } => Self::new(Code::SourceChanged, detail),
+            E::NoRollback { .. } => Self::new(Code::NoRollback, detail),
             E::Stopped { .. } => Self::new(Code::Stopped, detail),
             E::Source(error) => of_source(&error, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),

@@ -164,7 +164,7 @@ async fn found(app: &App, org: &OrgId, action: &ActionId) -> Vec<CaughtView> {
     let mut findings = policy::scan_definition(own, &others);
     // What a server says about its use is part of each of its definitions.
     if own.guide_sha256.is_some()
-        && let Some(guide) = app.pipeline().catalogue().guide(org, action.source()).await
+        && let Some(guide) = app.pipeline().catalogue().given_guide(org, action.source()).await
     {
         let others = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.source());
         findings.extend(policy::scan::scan_guide(&guide, &policy::scan::Others::new(others)));

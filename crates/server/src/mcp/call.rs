@@ -33,7 +33,7 @@ pub(super) async fn call(
     let abilities = Abilities::of(context, caller, true);
     let waited = made(app, context, line, asked, &action, request.request_state.as_deref(), caller, &abilities).await;
     let answer = match waited {
-        Ok(Waited::Ended(outcome)) => words::result(outcome).into(),
+        Ok(Waited::Ended(outcome)) => words::result(app, outcome).await.into(),
         Ok(Waited::Task(pending)) => CallToolResponse::Task(CreateTaskResult::new(tasks::task(app, &pending))),
         Ok(Waited::Input(input)) => CallToolResponse::InputRequired(*input),
         Ok(Waited::Reference(pending)) => words::reference(app, &pending).into(),

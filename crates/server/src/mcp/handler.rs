@@ -22,6 +22,10 @@ that waits is answered when a person has decided, or with a reference: then call
 without any answer, by a timeout or a lost connection, make the same call again, with the same arguments: it goes on with the first one, and \
 nobody is asked twice. Never repeat a call that is in doubt. A denial says which rule it was and what would help.";
 
+/// What ends the words of a source that were too long, and how many of them are worth to be told.
+const CUT: &str = " … (cut: it says more)";
+const WORDS_CHARS_MIN: usize = 200;
+
 /// The first revision that this door speaks.
 const FIRST: &str = "2025-03-26";
 
@@ -42,14 +46,24 @@ impl Handler {
     async fn instructions(&self, caller: &Caller) -> String {
         let mut text = INSTRUCTIONS.to_owned();
         for source in self.app.pipeline().catalogue().list(&caller.session).await {
-            let Some(guide) = self.app.pipeline().catalogue().guide(&caller.session, &source.id).await else { continue };
             // A guide that is made from the definitions would repeat the list of tools.
-            let is_written = !guide.contains("\nParams:\n\n```json\n");
-            if is_written && text.chars().count() + guide.chars().count() < MCP_DOOR_INSTRUCTIONS_CHARS_MAX {
-                text.push_str(&format!("\n\n# {}\n\n{}", source.title, guide.trim()));
-            }
+            let Some(guide) = self.app.pipeline().catalogue().given_guide(&caller.session, &source.id).await else { continue };
+            add(&mut text, &format!("\n\n# {} (`{}`)\n\n", source.title, source.id), guide.trim());
         }
         text
+    }
+}
+
+/// Adds the words of a source as far as there is room for a part of them that says something.
+fn add(text: &mut String, head: &str, words: &str) {
+    let room = MCP_DOOR_INSTRUCTIONS_CHARS_MAX.saturating_sub(text.chars().count() + head.chars().count() + CUT.chars().count());
+    let length = words.chars().count();
+    if length <= room {
+        text.push_str(&format!("{head}{words}"));
+    } else if room >= WORDS_CHARS_MIN {
+        text.push_str(head);
+        text.extend(words.chars().take(room));
+        text.push_str(CUT);
     }
 }
 
@@ -172,5 +186,20 @@ impl ServerHandler for Handler {
 
     async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         tasks::cancel(&self.app, &request, &context).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_sources_are_added_one_after_another_within_bounds() {
+        let mut text = INSTRUCTIONS.to_owned();
+        add(&mut text, "\n\n# Kit (`kit`)\n\n", "Look first.");
+        add(&mut text, "\n\n# Long (`long`)\n\n", &"word ".repeat(MCP_DOOR_INSTRUCTIONS_CHARS_MAX));
+        add(&mut text, "\n\n# Last (`last`)\n\n", "It has no room left.");
+        assert!(text.starts_with(INSTRUCTIONS) && text.contains("# Kit (`kit`)\n\nLook first.\n\n# Long (`long`)\n\nword "), "{text}");
+        assert!(text.ends_with(CUT) && text.chars().count() <= MCP_DOOR_INSTRUCTIONS_CHARS_MAX, "{}", text.len());
     }
 }

@@ -124,7 +124,7 @@ pub(super) async fn invocation(app: &App, caller: &Caller, arguments: &JsonObjec
         Err(error) => return Ok(words::failed(&error)),
     };
     let outcome = Outcome::of(Box::new(now));
-    let Outcome::Pending(pending) = &outcome else { return Ok(words::result(outcome)) };
+    let Outcome::Pending(pending) = &outcome else { return Ok(words::result(app, outcome).await) };
     Ok(match app.pipeline().is_left_by_caller(pending).await {
         Ok(true) => words::left_behind(app, pending),
         Ok(false) => words::reference(app, pending),

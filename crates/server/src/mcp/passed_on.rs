@@ -5,7 +5,7 @@
 use super::call::{made, request};
 use super::caller::{Caller, caller_of, line_of};
 use super::waiting::{Abilities, Waited};
-use super::{tools, words};
+use super::{media, tools, words};
 use crate::App;
 use countersign_core::limits::{MCP_LIST_TTL_MS, MCP_PASSED_PAGES_MAX};
 use countersign_core::{Action, Invocation, Mode, Status};
@@ -125,11 +125,12 @@ async fn got(
             return Ok(Got::Input(*input));
         }
         Waited::Ended(outcome) => match succeeded(&outcome) {
-            Some(value) => {
+            Some(mut value) => {
+                media::restore_in(app, outcome.invocation(), &mut value).await;
                 line.hand();
                 return Ok(Got::Value(value));
             }
-            None => words::result(outcome),
+            None => words::result(app, outcome).await,
         },
         Waited::Task(pending) | Waited::Reference(pending) => words::reference(app, &pending),
     };

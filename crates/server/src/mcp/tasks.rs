@@ -49,13 +49,13 @@ pub(super) async fn get(app: &App, request: &GetTaskParams, context: &RequestCon
         | Status::Denied
         | Status::Quarantined
         | Status::Expired
-        | Status::InDoubt => TaskPayload::Completed { result: result(found)? },
+        | Status::InDoubt => TaskPayload::Completed { result: result(app, found).await? },
     };
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
 
-fn result(ended: Invocation) -> Result<JsonObject, ErrorData> {
-    let told = serde_json::to_value(words::result(Outcome::of(Box::new(ended))));
+async fn result(app: &App, ended: Invocation) -> Result<JsonObject, ErrorData> {
+    let told = serde_json::to_value(words::result(app, Outcome::of(Box::new(ended))).await);
     let told = told.ok().and_then(|told| told.as_object().cloned());
     told.ok_or_else(|| ErrorData::internal_error("a result has no JSON", None))
 }

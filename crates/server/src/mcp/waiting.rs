@@ -28,6 +28,10 @@ const HOLD_SECONDS: &[(&str, u64)] = &[
     ("visual studio code", 280),
     ("vscode", 280),
     ("cursor", 280),
+    // Its own timer is ten minutes, unless its settings say otherwise.
+    ("gemini-cli", 600),
+    // A word of progress starts its timer again, and there is one every few seconds.
+    ("opencode", 280),
 ];
 /// The name of clients of the Python SDK that have none of their own. Any byte starts their timer again.
 const PYTHON_SDK: (&str, u64) = ("mcp", 280);

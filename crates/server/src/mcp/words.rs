@@ -1,6 +1,7 @@
 //! What an agent reads: a result, or why there is none, and what would help. Every end of a call has words of its own. The facts for
 //! programs are in `_meta`, because clients check structured content against a tool's schema even where the call failed.
 
+use super::media;
 use crate::{App, operations};
 use countersign_core::invocation::{Deadline, DeniedBy, Intention};
 use countersign_core::{Invocation, Status};
@@ -15,8 +16,13 @@ const CODE: &str = "countersign/code";
 const REDACTED: &str = "countersign/redacted";
 const APPROVAL_URL: &str = "countersign/approval_url";
 
-/// How a call ended. A pending one has no result: see `reference`.
-pub(super) fn result(outcome: Outcome) -> CallToolResult {
+/// How a call ended, with the bytes that it made. A pending one has no result: see `reference`.
+pub(super) async fn result(app: &App, mut outcome: Outcome) -> CallToolResult {
+    media::restore(app, &mut outcome).await;
+    ended(outcome)
+}
+
+fn ended(outcome: Outcome) -> CallToolResult {
     let (invocation, result) = match outcome {
         Outcome::Ended { invocation, result } => (invocation, result),
         Outcome::Replayed(invocation) | Outcome::Pending(invocation) | Outcome::InDoubt(invocation) => {

@@ -99,6 +99,8 @@ pub(crate) enum Error {
     SourceTaken { name: String },
     #[error("this org has {sources_max} sources already, which is as many as it may have; nothing was added")]
     TooManySources { sources_max: u32 },
+    #[error("{what} is not set to R2: that tier is for what can be rolled back, and no action of an MCP server can; nothing was changed")]
+    NoRollback { what: String },
     #[error("source `{name}` has been changed meanwhile; nothing was changed")]
     SourceChanged { name: String },
     #[error("a kill switch on `{scope}` is on (“{reason}”); nothing was asked")]

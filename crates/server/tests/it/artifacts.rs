@@ -3,6 +3,8 @@
 use crate::automations::{ended, id_of, run};
 use crate::browser::Browser;
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_sqlite};
+use crate::mcp_door::ask;
+use crate::upstream::Upstream;
 use countersign_core::ArtifactId;
 use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactSpec};
 use countersign_core::ledger::NewArtifact;
@@ -19,6 +21,7 @@ on_both_engines!(
 );
 
 on_sqlite!(
+    images_and_files_of_an_mcp_server_are_artifacts_and_its_clients_get_them_back,
     an_action_that_declares_nothing_keeps_its_result_whole,
     what_cannot_be_removed_does_not_end_the_sweep,
     a_link_opens_for_those_who_may_read_it_until_it_ends,
@@ -84,6 +87,55 @@ async fn what_an_action_makes_is_taken_out_of_its_result_and_kept(kind: Kind) {
     ] {
         assert_eq!(answer.headers[name], expected, "{name}");
     }
+    server.verify().await;
+}
+
+async fn images_and_files_of_an_mcp_server_are_artifacts_and_its_clients_get_them_back(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_reaching(kind, &[&upstream.url]).await;
+    server.owner.post("/api/v1/sources", json!({ "name": "kit", "url": upstream.mcp(), "trust_hints": true })).await.ok();
+    let image = json!({ "type": "image", "data": "iVBORw==", "mimeType": "image/png" });
+    let file = json!({ "type": "resource", "resource": { "uri": "file:///r.pdf", "mimeType": "application/pdf", "blob": "JVBERg==" } });
+    // It names an artifact of its own choice, which counts for nothing.
+    let other = json!({ "type": "audio", "artifact": { "id": "art_00000000000000000000000000" }, "data": "AAEC", "mimeType": "audio/wav" });
+    upstream.will_answer(json!({ "content": [{ "type": "text", "text": "three" }, image, file, other] }));
+    let agent = server.agent().await;
+    let answer = agent.invoke("kit.look", json!({})).await.ok();
+    let content = &answer["result"]["content"];
+    let told = &content[1]["artifact"];
+    assert_eq!((&told["name"], &told["kind"], &told["size_bytes"]), (&json!("image-1.png"), &json!("image"), &json!(4)), "{content:#}");
+    assert_eq!((&content[1]["mimeType"], &content[2]["resource"]["artifact"]["name"]), (&json!("image/png"), &json!("r.pdf")));
+    assert!(!answer.to_string().contains("iVBORw") && !answer.to_string().contains("JVBERg"), "{answer:#}");
+    let invocation = answer["invocation"]["id"].as_str().unwrap();
+    let listed = server.owner.get(&format!("/api/v1/artifacts?invocation={invocation}")).await.ok();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3, "{listed:#}");
+    let opened = server.owner.get(&link(&server.owner, told["id"].as_str().unwrap()).await).await;
+    assert_eq!(opened.status, 200, "{opened:?}");
+    assert_eq!(opened.headers["content-type"], "image/png");
+
+    // Through our own door, a client gets what the server gave, and which artifact it is.
+    let called = ask(&agent, "tools/call", json!({ "name": "kit.look", "arguments": {} }), json!({})).await;
+    let content = &called["result"]["content"];
+    assert_eq!((&content[1]["data"], &content[1]["mimeType"]), (&image["data"], &image["mimeType"]), "{called:#}");
+    assert_eq!((&content[2]["resource"]["blob"], &content[3]["data"]), (&json!("JVBERg=="), &json!("AAEC")), "{called:#}");
+    let kept = content[1]["_meta"]["countersign/artifact"].as_str().unwrap();
+    let again = called["result"]["_meta"]["countersign/invocation"].clone();
+    server.owner.post(&format!("/api/v1/artifacts/{kept}/quarantine"), json!({})).await.ok();
+    let later = ask(&agent, "tools/call", json!({ "name": "get_invocation", "arguments": { "id": again } }), json!({})).await;
+    let content = &later["result"]["content"];
+    assert_eq!(
+        content[1]["text"],
+        format!("`image-1.png` is not in this answer: it is in quarantine; it is the artifact `{kept}`."),
+        "{later:#}"
+    );
+    assert_eq!(content[2]["resource"]["blob"], "JVBERg==");
+
+    // So are the contents of a resource.
+    upstream.will_answer(json!({ "contents": [{ "uri": "kit://a", "mimeType": "image/png", "blob": "iVBORw==" }] }));
+    let read = agent.invoke("kit.resources.read", json!({ "uri": "kit://a" })).await.ok();
+    assert_eq!(read["result"]["contents"][0]["artifact"]["kind"], "image", "{read:#}");
+    let read = ask(&agent, "resources/read", json!({ "uri": "countersign://kit/kit://a" }), json!({})).await;
+    assert_eq!(read["result"]["contents"][0]["blob"], "iVBORw==", "{read:#}");
     server.verify().await;
 }
 

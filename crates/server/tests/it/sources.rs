@@ -158,7 +158,13 @@ async fn tiers_are_an_admins_to_set_and_what_was_reviewed_stays_so(kind: Kind) {
     let (upstream, server) = start(kind).await;
     let owner = &server.owner;
     add(owner, kit(&upstream)).await.ok();
-    let changed = edit(owner, "kit", json!({ "tiers": { "note": "R1", "look": "R4" }, "default_tier": "R2", "version": 1 })).await.ok();
+    let r2 = json!({ "tiers": { "note": "R1", "look": "R4" }, "default_tier": "R2", "version": 1 });
+    edit(owner, "kit", r2.clone()).await.problem(422, "no_rollback");
+    let told = edit(owner, "kit", json!({ "tiers": { "note": "R2" } })).await.problem(422, "no_rollback");
+    assert!(told["detail"].as_str().unwrap().starts_with("`kit.note` is not set to R2"), "{told}");
+    let mut meant = r2;
+    meant["accept_irreversible"] = json!(true);
+    let changed = edit(owner, "kit", meant).await.ok();
     assert_eq!(
         actions(&changed),
         [
@@ -381,9 +387,9 @@ async fn an_edit_ends_the_grants_and_approvals_of_what_it_changes(kind: Kind) {
     // A tier changes the one action that it is set for.
     let pending = agent.pending("kit.note", json!({})).await;
     let (named, all) = (grant("kit.note").await, grant("kit.*").await);
-    edit(owner, "kit", json!({ "tiers": { "look": "R2" } })).await.ok();
+    edit(owner, "kit", json!({ "tiers": { "look": "R2" }, "accept_irreversible": true })).await.ok();
     assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("active"), json!("active")));
-    edit(owner, "kit", json!({ "tiers": { "note": "R2" } })).await.ok();
+    edit(owner, "kit", json!({ "tiers": { "note": "R2" }, "accept_irreversible": true })).await.ok();
     assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("revoked"), json!("active")));
     owner.approve(&pending).await.problem(409, "definition_mismatch");
     assert_eq!(upstream.called(), Vec::<Value>::new());
@@ -498,7 +504,12 @@ async fn resources_and_prompts_are_actions_under_the_same_rules(kind: Kind) {
 async fn the_instructions_of_a_server_are_reviewed_with_its_actions(kind: Kind) {
     let (upstream, server) = start(kind).await;
     let owner = &server.owner;
-    let guide = async || owner.get(&format!("{SOURCES}/kit/guide")).await.ok()["guide"].clone();
+    let guide = async || {
+        let whole = owner.get(&format!("{SOURCES}/kit/guide")).await.ok()["guide"].as_str().unwrap().to_owned();
+        let (made, given) = whole.split_once("\n## What the server of `kit` says about its use\n\n").unwrap();
+        assert!(made.contains("## `kit.note`"), "{whole}");
+        json!(given.trim())
+    };
     let drifts = |source: &Value| {
         let all = source["harvest"]["actions"].as_array().unwrap().iter();
         all.map(|action| action["drift"].as_str().unwrap().to_owned())

@@ -30,6 +30,8 @@ struct Memory {
     /// What led to requests of automations, as their header or their `_meta` says.
     chains: Vec<String>,
     instructions: Option<String>,
+    /// What its tools answer, and what its resources have.
+    answer: Option<Value>,
 }
 
 /// A tool that may be anything.
@@ -75,6 +77,11 @@ impl Upstream {
         self.state.lock().instructions = Some(instructions.to_owned());
     }
 
+    /// What calls of its tools, and reads of its resources, are answered with from now on.
+    pub(crate) fn will_answer(&self, answer: Value) {
+        self.state.lock().answer = Some(answer);
+    }
+
     /// The names of the tools that were called, in order.
     pub(crate) fn called(&self) -> Vec<Value> {
         self.state.lock().called.clone()
@@ -118,10 +125,14 @@ async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Jso
         "tools/call" => {
             memory.called.push(params["name"].clone());
             memory.given.push(params["arguments"].clone());
-            json!({ "content": [{ "type": "text", "text": format!("did {}", params["name"]) }] })
+            let usual = json!({ "content": [{ "type": "text", "text": format!("did {}", params["name"]) }] });
+            memory.answer.clone().unwrap_or(usual)
         }
         "resources/list" => json!({ "resources": [{ "uri": "kit://a", "name": "a" }], "nextCursor": params["cursor"] }),
-        "resources/read" => json!({ "contents": [{ "uri": params["uri"], "text": "what it says" }] }),
+        "resources/read" => {
+            let usual = json!({ "contents": [{ "uri": params["uri"], "text": "what it says" }] });
+            memory.answer.clone().unwrap_or(usual)
+        }
         "prompts/list" => json!({ "prompts": [{ "name": "greet" }] }),
         "prompts/get" => json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": params["arguments"]["who"] } }] }),
         notification if notification.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),

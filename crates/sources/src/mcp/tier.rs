@@ -42,6 +42,8 @@ pub enum Because {
     DestructiveHint,
     /// The server says that the tool only reads, and it is trusted.
     ReadOnlyHint,
+    /// The server says that the tool only reads, and is not trusted: it counts as one of which nothing is known.
+    UntrustedHint,
     /// The default of the source.
     Default,
     /// Nothing is known, so it counts as a write that cannot be reverted.
@@ -57,6 +59,7 @@ impl Because {
             Self::Protocol => "protocol",
             Self::DestructiveHint => "destructive_hint",
             Self::ReadOnlyHint => "read_only_hint",
+            Self::UntrustedHint => "untrusted_hint",
             Self::Default => "default",
             Self::Unknown => "unknown",
             Self::Name(_) => "name",
@@ -105,6 +108,9 @@ pub fn tier(tool: &str, annotations: Annotations, tiers: &Tiers) -> Tiered {
             Tiered { tier: Tier::R1, because: Because::ReadOnlyHint }
         }
         (_, Tiers { default: Some(tier), .. }) => Tiered { tier: *tier, because: Because::Default },
+        (Annotations { read_only: Some(true), .. }, Tiers { hints: Hints::Untrusted, .. }) => {
+            Tiered { tier: UNKNOWN, because: Because::UntrustedHint }
+        }
         (_, Tiers { default: None, .. }) => Tiered { tier: UNKNOWN, because: Because::Unknown },
     };
     match telling(tool) {
@@ -169,7 +175,7 @@ mod tests {
         use Hints::{Trusted, Untrusted};
         for (tool, annotations, hints, default, tier_expected, because) in [
             ("look", NONE, Untrusted, None, Tier::R3, Because::Unknown),
-            ("look", READS, Untrusted, None, Tier::R3, Because::Unknown),
+            ("look", READS, Untrusted, None, Tier::R3, Because::UntrustedHint),
             ("look", READS, Trusted, None, Tier::R1, Because::ReadOnlyHint),
             ("look", READS, Trusted, Some(Tier::R3), Tier::R1, Because::ReadOnlyHint),
             ("look", WRITES, Trusted, None, Tier::R3, Because::Unknown),
@@ -239,7 +245,7 @@ mod tests {
             let telling = format!("{word}_{name}");
             prop_assert!(tier(&telling, annotations, &set).tier >= plain);
             let without = Annotations { read_only: None, destructive };
-            prop_assert_eq!(tier(&name, annotations, &set), tier(&name, without, &set));
+            prop_assert_eq!(tier(&name, annotations, &set).tier, tier(&name, without, &set).tier);
         }
     }
 }

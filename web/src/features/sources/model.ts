@@ -236,6 +236,7 @@ export const BECAUSE: Record<string, string> = {
   protocol: 'it reads, by the protocol',
   destructive_hint: 'the server warns of it',
   read_only_hint: 'the server says it only reads',
+  untrusted_hint: 'the server says it only reads, and is not believed',
   default: 'the default of this source',
   unknown: 'nothing says what it does',
   name: 'its name says so',

@@ -242,23 +242,35 @@ function Remove({ source, onClose }: { source: AddedSource; onClose: () => void 
   )
 }
 
+/** The actions with their tiers. Changes of several are collected, and sent with one click. */
 function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolean }) {
   const client = useQueryClient()
   const { say } = useToasts()
   const { error, busy, run } = useSending<string>()
-  const setTier = (tool: string, tier: Tier | null) =>
-    run(tool, async () => {
-      await editSource(source.id, { tiers: { [tool]: tier }, version: source.version })
-      say(tier ? `${tool} is ${tier} now, whatever the server says.` : `The tier of ${tool} follows the rules again.`)
+  const [chosen, setChosen] = useState<Record<string, Tier | null>>({})
+  const [isMeant, setMeant] = useState(false)
+  const changes = Object.entries(chosen).filter(([tool, tier]) => (source.tiers[tool] ?? null) !== tier)
+  const hasR2 = changes.some(([, tier]) => tier === 'R2')
+  const save = () =>
+    run('tiers', async () => {
+      await editSource(source.id, {
+        tiers: Object.fromEntries(changes),
+        ...(hasR2 && isMeant ? { accept_irreversible: true } : {}),
+        version: source.version,
+      })
+      say(`${counted(changes.length, 'tier')} changed.`)
+      setChosen({})
+      setMeant(false)
       await client.invalidateQueries()
     })
   if (source.harvest.actions.length === 0) return null
   return (
     <Section title="Actions">
       {error && <Failed error={error} />}
-      <ul className="divide-y rounded-md border bg-panel">
+      <ul aria-label="Actions" className="divide-y rounded-md border bg-panel">
         {source.harvest.actions.map(action => {
           const tool = action.id.slice(source.id.length + 1)
+          const set = source.tiers[tool] ?? null
           return (
             <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 lg:grid-cols-[minmax(0,1fr)_7rem_auto]">
               <span className="min-w-0">
@@ -282,9 +294,9 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
                 {mayManage && (
                   <select
                     aria-label={`Tier of ${action.id}`}
-                    value={source.tiers[tool] ?? ''}
+                    value={(tool in chosen ? chosen[tool] : set) ?? ''}
                     disabled={!!busy}
-                    onChange={event => void setTier(tool, (event.target.value || null) as Tier | null)}
+                    onChange={event => setChosen({ ...chosen, [tool]: (event.target.value || null) as Tier | null })}
                     className={cx(fieldClass, 'max-w-36')}
                   >
                     <option value="">by the rules</option>
@@ -298,6 +310,23 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
           )
         })}
       </ul>
+      {changes.length > 0 && (
+        <div className="mt-2 flex flex-wrap items-center gap-3">
+          {hasR2 && (
+            <label className="flex items-center gap-2 text-xs">
+              <input type="checkbox" checked={isMeant} onChange={event => setMeant(event.target.checked)} />
+              R2 is for what can be rolled back, and nothing that this server does can. Set it all the same.
+            </label>
+          )}
+          <Button look="primary" busy={!!busy} disabled={hasR2 && !isMeant} onClick={() => void save()}>
+            {`Save ${counted(changes.length, 'tier')}`}
+          </Button>
+          <Button look="quiet" disabled={!!busy} onClick={() => setChosen({})}>
+            Undo
+          </Button>
+        </div>
+      )}
+      <Copy text={`countersign source tiers ${source.id}`} className="mt-2" />
     </Section>
   )
 }

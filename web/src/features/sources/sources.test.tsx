@@ -128,6 +128,25 @@ test('a drift is accepted as it was shown, or its calls are denied', async () =>
   await waitFor(() => expect(server.asked.find(asked => asked.method === 'PUT')?.body).toEqual({ mode: 'deny' }))
 })
 
+test('tiers of several actions are chosen in the table and sent with one click', async () => {
+  const { server, user } = openPage('/sources/shop', { ...known, 'PATCH /api/v1/sources/shop': () => fixture })
+  const [one, other] = fixture.harvest.actions.map(each => each.id)
+  await user.selectOptions(await screen.findByLabelText(`Tier of ${one}`), 'R4')
+  await user.selectOptions(screen.getByLabelText(`Tier of ${other}`), 'R2')
+  const save = screen.getByRole('button', { name: 'Save 2 tiers' })
+  expect(save.hasAttribute('disabled')).toBe(true)
+  expect(server.asked.some(asked => asked.method === 'PATCH')).toBe(false)
+  await user.click(screen.getByRole('checkbox', { name: /^R2 is for/ }))
+  await user.click(save)
+  await waitFor(() =>
+    expect(server.asked.find(asked => asked.method === 'PATCH')?.body).toEqual({
+      tiers: { [String(one).slice(5)]: 'R4', [String(other).slice(5)]: 'R2' },
+      accept_irreversible: true,
+      version: fixture.version,
+    }),
+  )
+})
+
 test('an edit sends what changed', async () => {
   const { server, user, router } = openPage('/sources/shop?edit=true', { ...known, 'PATCH /api/v1/sources/shop': () => fixture })
   await user.selectOptions(await screen.findByLabelText('Connection'), '')

@@ -59,6 +59,15 @@ pub(super) fn remove_made(path: &Path, read_before: &str) -> Result<bool, Failur
     Ok(true)
 }
 
+/// What was kept beside the file, the last copy first.
+pub(super) fn copies(path: &Path) -> Vec<String> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let kept = (1..=COPIES_MAX).map(|number| beside(&real, number)).take_while(|copy| copy.is_file());
+    let mut copies: Vec<_> = kept.filter_map(|copy| read(&copy).ok()).collect();
+    copies.reverse();
+    copies
+}
+
 /// A file without its name yet.
 fn written(folder: &Path, content: &[u8], mode: u32) -> std::io::Result<NamedTempFile> {
     let mut part = NamedTempFile::new_in(folder)?;

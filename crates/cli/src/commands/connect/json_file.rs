@@ -129,6 +129,11 @@ fn end_of_value(bytes: &[u8], mut at: usize, depth: usize) -> Result<usize, Stri
     }
 }
 
+/// The names of what is in the file.
+pub(super) fn names(text: &str) -> Result<Vec<String>, String> {
+    Ok(meaning(&plain(text)?)?.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect())
+}
+
 /// The member `name` of the object `section`, as it is in the file.
 pub(super) fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, String> {
     let mut read = meaning(&plain(text)?)?;

@@ -19,6 +19,8 @@ pub(crate) enum Program {
     Codex,
     Cursor,
     Vscode,
+    Gemini,
+    Opencode,
     Generic,
 }
 
@@ -39,6 +41,8 @@ impl Program {
             Self::Codex => "codex",
             Self::Cursor => "cursor",
             Self::Vscode => "vscode",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
             Self::Generic => "generic",
         }
     }
@@ -51,6 +55,10 @@ impl Program {
             Self::Codex => variable("CODEX_HOME").or_else(|| Some(variable("HOME")?.join(".codex"))).map(|home| home.join("config.toml")),
             Self::Cursor => Some(".cursor/mcp.json".into()),
             Self::Vscode => Some(".vscode/mcp.json".into()),
+            Self::Gemini => Some(".gemini/settings.json".into()),
+            // It reads both. A second file beside one that is there would only confuse.
+            Self::Opencode if Path::new("opencode.jsonc").exists() && !Path::new("opencode.json").exists() => Some("opencode.jsonc".into()),
+            Self::Opencode => Some("opencode.json".into()),
             Self::Generic => None,
         }
     }
@@ -58,7 +66,7 @@ impl Program {
     /// How long it waits, where that is known for certain: then the server holds a call as long. Otherwise the server knows it by its name.
     pub(super) const fn hold(self) -> Option<u64> {
         match self {
-            Self::Codex => Some(PATIENCE_SECONDS),
+            Self::Codex | Self::Gemini | Self::Opencode => Some(PATIENCE_SECONDS),
             Self::ClaudeCode | Self::Cursor | Self::Vscode | Self::Generic => None,
         }
     }
@@ -70,14 +78,17 @@ impl Program {
                 Some("VS Code that is open has to reload: `Developer: Reload Window`, or `MCP: List Servers` and start it there")
             }
             Self::Cursor => Some("Cursor that is open has to reload: `Developer: Reload Window`, or turn it on under Settings, MCP"),
-            Self::ClaudeCode | Self::Codex => Some("a conversation that is open goes on without the change: start a new one"),
+            Self::ClaudeCode | Self::Codex | Self::Gemini | Self::Opencode => {
+                Some("a conversation that is open goes on without the change: start a new one")
+            }
             Self::Generic => None,
         }
     }
 
     const fn section(self) -> &'static str {
         match self {
-            Self::ClaudeCode | Self::Cursor | Self::Generic => "mcpServers",
+            Self::ClaudeCode | Self::Cursor | Self::Gemini | Self::Generic => "mcpServers",
+            Self::Opencode => "mcp",
             Self::Codex => "mcp_servers",
             Self::Vscode => "servers",
         }
@@ -86,7 +97,19 @@ impl Program {
     /// The entry in the form of this client, with its timeout where it has one.
     pub(super) fn value(self, entry: &Entry) -> Value {
         let mut value = match (self, entry) {
-            (Self::Codex | Self::Cursor | Self::Generic, Entry::Stdio { command, args, .. }) => json!({ "command": command, "args": args }),
+            (Self::Codex | Self::Cursor | Self::Gemini | Self::Generic, Entry::Stdio { command, args, .. }) => {
+                json!({ "command": command, "args": args })
+            }
+            (Self::Opencode, Entry::Stdio { command, args, .. }) => {
+                let words: Vec<_> = std::iter::once(command).chain(args).collect();
+                json!({ "type": "local", "command": words })
+            }
+            (Self::Opencode, Entry::Http { url, hold, token }) => {
+                json!({ "type": "remote", "url": held(url, *hold), "headers": { "Authorization": bearer(token) } })
+            }
+            (Self::Gemini, Entry::Http { url, hold, token }) => {
+                json!({ "httpUrl": held(url, *hold), "headers": { "Authorization": bearer(token) } })
+            }
             (Self::ClaudeCode | Self::Vscode, Entry::Stdio { command, args, .. }) => {
                 json!({ "type": "stdio", "command": command, "args": args })
             }
@@ -103,14 +126,39 @@ impl Program {
         if let Entry::Stdio { env, .. } = entry
             && !env.is_empty()
         {
-            value["env"] = env.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>().into();
+            value[self.variables()] =
+                env.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>().into();
         }
         match self {
-            Self::ClaudeCode => value["timeout"] = json!(PATIENCE_SECONDS * 1_000),
+            Self::ClaudeCode | Self::Gemini | Self::Opencode => value["timeout"] = json!(PATIENCE_SECONDS * 1_000),
             Self::Codex => value["tool_timeout_sec"] = json!(PATIENCE_SECONDS),
             Self::Cursor | Self::Vscode | Self::Generic => {}
         }
         value
+    }
+
+    /// The member of an entry that has the variables of its program.
+    const fn variables(self) -> &'static str {
+        match self {
+            Self::Opencode => "environment",
+            Self::ClaudeCode | Self::Codex | Self::Cursor | Self::Vscode | Self::Gemini | Self::Generic => "env",
+        }
+    }
+
+    /// Whether these settings are of a form that is known: every client that has a name here is known by it. Of any other, only a file that
+    /// has servers under the usual name is, and one that has nothing yet.
+    pub(super) fn must_know(self, text: &str, path: &Path) -> Result<(), Failure> {
+        let members = if self == Self::Generic { json_file::names(text).map_err(|why| unreadable(path, &why))? } else { Vec::new() };
+        if members.is_empty() || members.iter().any(|name| name == self.section()) {
+            return Ok(());
+        }
+        let has = members.iter().map(|name| format!("`{}`", clean::line(name))).collect::<Vec<_>>().join(", ");
+        Err(Failure::new(
+            Exit::Invalid,
+            format!("`{}` is not changed: it has no `{}`, so its form is not known", path.display(), self.section()),
+        )
+        .cause(format!("it has {has}"))
+        .hint("name its client instead of `generic`; or put the entry there by hand: without --write it is only printed"))
     }
 
     pub(super) fn find(self, text: &str, path: &Path) -> Result<Option<Value>, Failure> {
@@ -165,8 +213,22 @@ mod tests {
         );
         assert_eq!(stdio_of(Program::Cursor), stdio_of(Program::Generic));
         assert_eq!(stdio_of(Program::Vscode)["type"], "stdio");
+        assert_eq!(
+            stdio_of(Program::Gemini),
+            json!({ "command": "/bin/countersign", "args": ["mcp"], "env": { "A": "b" }, "timeout": 600_000 })
+        );
+        assert_eq!(
+            stdio_of(Program::Opencode),
+            json!({ "type": "local", "command": ["/bin/countersign", "mcp"], "environment": { "A": "b" }, "timeout": 600_000 })
+        );
+        assert_eq!(Program::Opencode.value(&http)["type"], "remote");
+        let gemini = Program::Gemini.value(&http);
+        assert_eq!(
+            (&gemini["httpUrl"], &gemini["headers"]["Authorization"]),
+            (&json!("https://cs.example/mcp"), &json!("Bearer cs_agent_1"))
+        );
         assert_eq!(http_header(&Program::Codex.value(&http), "http_headers"), "Bearer cs_agent_1");
-        for program in [Program::ClaudeCode, Program::Cursor, Program::Vscode, Program::Generic] {
+        for program in [Program::ClaudeCode, Program::Cursor, Program::Vscode, Program::Opencode, Program::Generic] {
             assert_eq!(http_header(&program.value(&http), "headers"), "Bearer cs_agent_1", "{program:?}");
         }
     }
@@ -174,6 +236,18 @@ mod tests {
     fn http_header(value: &Value, headers: &str) -> String {
         assert_eq!(value["url"], "https://cs.example/mcp");
         value[headers]["Authorization"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_file_of_an_unknown_form_is_refused() {
+        let path = Path::new("settings.json");
+        for known in ["", "{}", "{ \"mcpServers\": {} }", "{ \"theme\": 1, \"mcpServers\": {} }"] {
+            assert!(Program::Generic.must_know(known, path).is_ok(), "{known}");
+        }
+        for unknown in ["{ \"mcp\": {} }", "{ \"servers\": {} }", "{ \"context_servers\": {} } // of another", "{"] {
+            assert!(Program::Generic.must_know(unknown, path).is_err(), "{unknown}");
+        }
+        assert!(Program::Opencode.must_know("{ \"model\": 1 }", path).is_ok());
     }
 
     #[test]

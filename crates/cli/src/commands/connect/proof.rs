@@ -27,16 +27,26 @@ pub(super) struct Seen {
     pub(super) tools: usize,
     /// Whether there are more tools than on the first page.
     pub(super) has_more: bool,
+    /// How many actions there are behind its tools, where they find and call actions.
+    pub(super) actions: Option<u64>,
 }
+
+/// The tool that finds actions, and how many tools of its kind there are.
+const SEARCH: &str = "search_actions";
+const META_TOOLS: u64 = 3;
 
 impl Seen {
     pub(super) fn to_json(&self) -> Value {
-        json!({ "server": self.server, "protocol": self.revision, "tools": self.tools, "has_more": self.has_more })
+        json!({ "server": self.server, "protocol": self.revision, "tools": self.tools, "has_more": self.has_more, "actions": self.actions })
     }
 
     pub(super) fn words(&self) -> String {
         let more = if self.has_more { " and more" } else { "" };
-        format!("{} answers in MCP {} with {}{more}", self.server, self.revision, counted(self.tools as u64, "tool", "tools"))
+        let with = match self.actions {
+            Some(actions) => format!("{META_TOOLS} meta tools for {}", counted(actions, "action", "actions")),
+            None => format!("{}{more}", counted(self.tools as u64, "tool", "tools")),
+        };
+        format!("{} answers in MCP {} with {with}", self.server, self.revision)
     }
 }
 
@@ -79,6 +89,8 @@ impl Talk {
         let opened = self.ask(1, "initialize", params).await?;
         self.say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await?;
         let listed = self.ask(2, "tools/list", json!({})).await?;
+        let has_search = listed["tools"].as_array().into_iter().flatten().any(|tool| tool["name"] == SEARCH);
+        let actions = if has_search { Some(self.actions().await?) } else { None };
         let text = |value: &Value| value.as_str().map_or_else(|| "?".to_owned(), clean::line);
         let info = &opened["serverInfo"];
         Ok(Seen {
@@ -86,7 +98,15 @@ impl Talk {
             revision: text(&opened["protocolVersion"]),
             tools: listed["tools"].as_array().map_or(0, Vec::len),
             has_more: listed["nextCursor"].is_string(),
+            actions,
         })
+    }
+
+    /// How many actions the tools of the server find.
+    async fn actions(&mut self) -> Result<u64, Failure> {
+        let found = self.ask(3, "tools/call", json!({ "name": SEARCH, "arguments": {} })).await?;
+        let found = &found["structuredContent"];
+        Ok(found["actions"].as_array().map_or(0, Vec::len) as u64 + found["more"].as_u64().unwrap_or(0))
     }
 
     async fn ask(&mut self, id: u32, method: &str, params: Value) -> Result<Value, Failure> {

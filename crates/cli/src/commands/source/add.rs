@@ -58,6 +58,8 @@ pub(crate) struct Add {
     terms: Terms,
     #[command(flatten)]
     agreed: Agreed,
+    #[command(flatten)]
+    irreversible: Irreversible,
 }
 
 /// Where the MCP server is.
@@ -76,6 +78,13 @@ pub(super) struct Trust {
     /// Whether to believe the server where it says that a tool only reads: such a tool runs without approval
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) trust_hints: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Irreversible {
+    /// Set R2 all the same: no action of an MCP server can be rolled back
+    #[arg(long)]
+    pub(super) accept_irreversible: bool,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -133,6 +142,7 @@ impl Add {
             spaces: Some(self.space).filter(|spaces| !spaces.is_empty()),
             list_timeout_ms: self.limits.list_ms(),
             call_timeout_ms: self.limits.call_ms(),
+            accept_irreversible: self.irreversible.accept_irreversible,
         };
         let adding = client.post::<AddedSourceView>(&["sources"], &request);
         let answer = program::waited(&format!("starting `{}`", clean::line(&request.name)), adding, terminal).await;

@@ -1,6 +1,6 @@
 //! `countersign source edit`: changes what was set about a source. Where its server is stays: that would be another source.
 
-use super::add::{Limits, Trust};
+use super::add::{Irreversible, Limits, Trust};
 use super::tiers::{MaybeTier, NONE, tier_of_tool, tier_or_none};
 use crate::shared::*;
 use api::source::{AddedSourceView, EditSourceRequest};
@@ -42,6 +42,8 @@ pub(crate) struct Edit {
     tier: Vec<(String, Option<Tier>)>,
     #[command(flatten)]
     limits: Limits,
+    #[command(flatten)]
+    irreversible: Irreversible,
     /// Refused: other variables make another program
     #[arg(long, hide = true, value_name = "NAME=VALUE", alias = "secret-env")]
     env: Vec<String>,
@@ -68,9 +70,11 @@ impl Edit {
             list_timeout_ms: self.limits.list_ms(),
             call_timeout_ms: self.limits.call_ms(),
             tiers: self.tier.into_iter().collect(),
+            accept_irreversible: self.irreversible.accept_irreversible,
             version: None,
         };
-        if request == EditSourceRequest::default() {
+        let nothing = EditSourceRequest { accept_irreversible: request.accept_irreversible, ..EditSourceRequest::default() };
+        if request == nothing {
             return Err(Failure::usage("there is nothing to change").hint("countersign source edit --help"));
         }
         let answer = client.patch::<AddedSourceView>(&["sources", &self.added], &request).await?;

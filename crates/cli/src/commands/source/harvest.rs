@@ -42,12 +42,13 @@ pub(super) async fn safest(harvest: &HarvestView, client: &Client) -> Option<Str
 }
 
 /// Why an action has its tier, in words. A reason that this version does not know is told as the server sent it.
-fn because(word: &str) -> &str {
+pub(super) fn because(word: &str) -> &str {
     match word {
         "override" => "an admin set it",
         "protocol" => "the protocol says it only reads",
         "destructive_hint" => "the server says it may destroy something",
         "read_only_hint" => "the server says it only reads",
+        "untrusted_hint" => "the server says it only reads, and is not believed",
         "default" => "the source's default",
         "unknown" => "the server does not say what it does",
         "name" => "its name says so",

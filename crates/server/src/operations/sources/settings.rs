@@ -12,7 +12,7 @@ use countersign_core::ports::Connections;
 use countersign_core::ports::connections::{Connection, Wanted};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings, Variable, VariableValue};
-use countersign_core::{ActionId, ConnectionId, Principal, SourceId, SpaceId, clean};
+use countersign_core::{ActionId, ConnectionId, Principal, SourceId, SpaceId, Tier, clean};
 use sources::mcp::AllowedProgram;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,18 @@ pub(super) async fn of_request(
     program: Option<&AllowedProgram>,
 ) -> Result<SourceSettings, Error> {
     let server = server_of(app, by, &request, program).await?;
-    let NewSourceRequest { connection, title, default_tier, trust_hints, spaces, list_timeout_ms, call_timeout_ms, .. } = request;
+    let NewSourceRequest {
+        connection,
+        title,
+        default_tier,
+        trust_hints,
+        spaces,
+        list_timeout_ms,
+        call_timeout_ms,
+        accept_irreversible,
+        ..
+    } = request;
+    must_mean(default_tier, accept_irreversible, || "the default tier".to_owned())?;
     let spaces = spaces_named(app, by, spaces).await?;
     let connection = connection_of(app, by, connection.as_deref(), &server, spaces.as_ref()).await?;
     Ok(SourceSettings {
@@ -49,11 +60,15 @@ pub(super) async fn of_request(
 /// The settings of a source with a change. What is absent stays as it is.
 pub(super) async fn edited(app: &App, by: &Principal, before: &AddedSource, request: EditSourceRequest) -> Result<SourceSettings, Error> {
     let EditSourceRequest { title, default_tier, trust_hints, spaces, connection, list_timeout_ms, call_timeout_ms, tiers, .. } = request;
+    let is_meant = request.accept_irreversible;
     let mut settings = before.settings.clone();
     if let Some(title) = title {
         settings.title = title_of(Some(title), &before.id)?;
     }
     if let Some(default_tier) = default_tier {
+        if default_tier != settings.default_tier {
+            must_mean(default_tier, is_meant, || "the default tier".to_owned())?;
+        }
         settings.default_tier = default_tier;
     }
     if let Some(trust_hints) = trust_hints {
@@ -70,6 +85,9 @@ pub(super) async fn edited(app: &App, by: &Principal, before: &AddedSource, requ
         match tier {
             _ if !is_name => return Err(Error::invalid("a key of `tiers` is not the name of a tool")),
             Some(tier) => {
+                if settings.tiers.get(&tool) != Some(&tier) {
+                    must_mean(Some(tier), is_meant, || format!("`{}.{tool}`", before.id))?;
+                }
                 settings.tiers.insert(tool, tier);
             }
             None => {
@@ -92,6 +110,11 @@ pub(super) async fn edited(app: &App, by: &Principal, before: &AddedSource, requ
         (None, Some(_) | None) => {}
     }
     Ok(settings)
+}
+
+/// R2 runs without a person because what it did can be taken back. Nothing that an MCP server does can, unless somebody says so knowingly.
+fn must_mean(tier: Option<Tier>, is_meant: bool, what: impl FnOnce() -> String) -> Result<(), Error> {
+    if tier == Some(Tier::R2) && !is_meant { Err(Error::NoRollback { what: what() }) } else { Ok(()) }
 }
 
 /// Whether the actions that the source lists may be others with the new settings. Then it is asked for them before anything is changed.

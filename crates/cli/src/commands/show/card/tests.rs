@@ -117,6 +117,7 @@ fn action() -> ActionView {
         checks: Vec::new(),
         hosts: Vec::new(),
         effects: vec![read("filesystem_write")],
+        produces_artifacts: Vec::new(),
         profile: read("in_process"),
         package_sha256: None,
         tightened: Vec::new(),
