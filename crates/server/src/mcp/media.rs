@@ -5,7 +5,7 @@ use crate::App;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::MCP_MEDIA_BYTES_MAX;
-use countersign_core::ports::Artifacts;
+use countersign_core::ports::{Artifacts, Invocations};
 use countersign_core::{ArtifactId, Invocation};
 use pipeline::Outcome;
 use serde_json::{Value, json};
