@@ -5758,25 +5758,7 @@ export interface components {
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_AllowedView: {
-            items: {
-                /** @description `hosts`, `networks` or `commands`. */
-                list: string;
-                /** @description The host or the network; of a command, its id. */
-                entry: string;
-                /** @description Whether the server's file of settings says so. Then it is changed there alone. */
-                fixed: boolean;
-                command?: components["schemas"]["AllowedCommand"] | null;
-                /** @description Of a command: the sources of this org that run it. */
-                used_by: string[];
-                /**
-                 * Format: int64
-                 * @description Grows over all rules of the org; null if the file of settings says so, as `set_by` and `set_at` are.
-                 */
-                version?: number | null;
-                set_by?: string | null;
-                /** Format: date-time */
-                set_at?: string | null;
-            }[];
+            items: components["schemas"]["AllowedView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */

@@ -1052,27 +1052,12 @@ class PackageServerView(TypedDict):
     cannot_run: NotRequired[str | None]
 
 
-class Item(TypedDict):
-    """
-    Something that is allowed.
-    """
-
-    list: str
-    entry: str
-    fixed: bool
-    command: NotRequired[AllowedCommand | None]
-    used_by: list[str]
-    version: NotRequired[int | None]
-    set_by: NotRequired[str | None]
-    set_at: NotRequired[str | None]
-
-
 class PageAllowedView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
     """
 
-    items: list[Item]
+    items: list[AllowedView]
     next: NotRequired[str | None]
 
 

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Receipt {
     /// List receipts, newest first
     #[command(before_help = LIST_EXAMPLES)]
-    List(List),
+    List(Box<List>),
     /// Show one receipt
     #[command(
         before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…\n  countersign receipt show bat_…"

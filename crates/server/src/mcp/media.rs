@@ -72,9 +72,10 @@ fn blocks(result: &mut Value) -> Vec<&mut Value> {
             "content" | "contents" => found.extend(listed),
             "messages" => {
                 for content in listed.iter_mut().filter_map(|message| message.get_mut("content")) {
-                    match content {
-                        Value::Array(blocks) => found.extend(blocks),
-                        block => found.push(block),
+                    if content.is_array() {
+                        found.extend(content.as_array_mut().into_iter().flatten());
+                    } else {
+                        found.push(content);
                     }
                 }
             }

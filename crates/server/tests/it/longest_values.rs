@@ -43,7 +43,7 @@ impl Cpu {
         Self { serving, all }
     }
 
-    fn since(self) -> Self {
+    pub(crate) fn since(self) -> Self {
         let now = Self::now();
         Self { serving: now.serving.saturating_sub(self.serving), all: now.all.saturating_sub(self.all) }
     }
