@@ -37,7 +37,7 @@ fn commands(owner: &User) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_added_with_one_command_and_its_leave_ends_it() {
     // Nothing is configured.
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     let shown = tempfile::tempdir().unwrap();
     let folder = shown.path().to_str().unwrap();
@@ -93,7 +93,7 @@ async fn a_program_is_added_with_one_command_and_its_leave_ends_it() {
 
 #[test]
 fn a_program_that_does_not_start_is_neither_allowed_nor_added() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     let refused = owner.run(&["source", "add", "kit", "--yes", "--", "python3", "-I", "-c", "raise SystemExit('no key')"]);
     assert!(refused.code != 0 && refused.stderr.contains("no key"), "{refused:?}");

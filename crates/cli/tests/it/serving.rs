@@ -46,7 +46,7 @@ async fn nothing_secret_is_ever_logged() {
     let lines: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
     assert!(lines.iter().any(|line| line["message"] == "invocation" && line["trace_id"].is_string()), "{logged}");
     let ended = lines.iter().find(|line| line["message"] == "invocation" && line["status"] == "succeeded").unwrap();
-    assert!(ended["source"] == "files" && ended["tier"] == "R0" && ended["duration_ms"].is_u64(), "{ended}");
+    assert!(ended["source"] == "files" && ended["tier"] == "R2" && ended["duration_ms"].is_u64(), "{ended}");
     let owner_token = std::fs::read_to_string(server.data().join("owner.token")).unwrap();
     for secret in [SECRET, token, owner_token.trim()] {
         let leaks: Vec<_> = logged.lines().filter(|line| line.contains(secret)).collect();

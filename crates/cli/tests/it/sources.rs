@@ -238,7 +238,6 @@ fn a_program_has_its_words_as_typed_and_its_secrets_by_name() {
         &["source", "add", "crm", "--mcp-stdio", "--env", "A", "--", "/opt/crm"],
         &["source", "add", "crm", "--mcp-stdio", "--package", "crm-server", "--", "/opt/crm"],
         &["source", "add", "crm", "--mcp", URL, "--package", "crm-server"],
-        &["source", "add", "crm", "--package", "crm-server"],
         &["source", "add", "crm", "--mcp", URL, "--default-tier", "R9"],
         &["source", "add", "crm", "--mcp", URL, "--list-timeout", "0"],
     ] {

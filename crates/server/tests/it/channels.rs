@@ -443,7 +443,7 @@ async fn who_says_when_to_come_back_is_left_alone_until_then(kind: Kind) {
     for (status, says, waits) in [
         (StatusCode::TOO_MANY_REQUESTS, "120", 120),
         (StatusCode::SERVICE_UNAVAILABLE, "3600", longest),
-        (StatusCode::SERVICE_UNAVAILABLE, "Wed, 21 Oct 2026 07:28:00 GMT", longest),
+        (StatusCode::SERVICE_UNAVAILABLE, "Wed, 21 Oct 2099 07:28:00 GMT", longest),
     ] {
         let receiver = Receiver::start().await;
         let server = start(kind, &[&receiver]).await;
