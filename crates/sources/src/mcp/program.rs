@@ -30,7 +30,6 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Where a program sees the workspace of its org.
@@ -163,6 +162,9 @@ pub struct ProgramFolders {
     pub kept: PathBuf,
 }
 
+/// Folders of an org that are removed at once.
+const GONE_MAX: u32 = 1_000;
+
 impl ProgramFolders {
     pub fn below(data: &Path) -> Self {
         // The jail knows no folder that the server is in, so a relative path would name none.
@@ -177,15 +179,18 @@ impl ProgramFolders {
 
     /// Removes the folder of a source that is gone.
     pub fn remove(&self, org: &OrgId, source: &SourceId) -> std::io::Result<()> {
-        static REMOVED: AtomicU64 = AtomicU64::new(0);
-        let number = REMOVED.fetch_add(1, Ordering::Relaxed);
         // Under another name first: its program may still be writing, and a new source of this name must find nothing.
-        let gone = self.kept.join(org.as_str()).join(format!(".gone-{}-{number}", std::process::id()));
-        match std::fs::rename(self.of(org, source), &gone) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => std::fs::remove_dir_all(&gone),
+        for number in 0..GONE_MAX {
+            let gone = self.kept.join(org.as_str()).join(format!(".gone-{number}"));
+            match std::fs::rename(self.of(org, source), &gone) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                // That of another source is being removed.
+                Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(error),
+                Ok(()) => return std::fs::remove_dir_all(&gone),
+            }
         }
+        Err(std::io::ErrorKind::DirectoryNotEmpty.into())
     }
 }
 

@@ -10,7 +10,6 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +214,17 @@ pub(super) fn normal(name: &str) -> String {
     name.to_ascii_lowercase().split(['-', '_', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// One package is installed at a time: two that want the same one get it once.
-static INSTALLING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// One package is installed at a time: two that want the same one get it once. It is as long as the file is open.
+async fn alone(folder: &Path) -> std::io::Result<std::fs::File> {
+    let folder = folder.to_owned();
+    let locked = tokio::task::spawn_blocking(move || {
+        std::fs::create_dir_all(&folder)?;
+        let file = std::fs::File::create(folder.join(".lock"))?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(file)
+    });
+    locked.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+}
 
 /// Installs a package, unless the version that is asked for is there.
 pub(super) async fn install(asked: &Asked, folder: &Path) -> Result<Installed, Error> {
@@ -224,12 +232,11 @@ pub(super) async fn install(asked: &Asked, folder: &Path) -> Result<Installed, E
     if let Some(installed) = is_there() {
         return Ok(installed);
     }
-    let _alone = INSTALLING.lock().await;
+    let _alone = alone(folder).await.map_err(|error| not_installed(asked, &error.to_string()))?;
     if let Some(installed) = is_there() {
         return Ok(installed);
     }
-    static TRIES: AtomicU64 = AtomicU64::new(0);
-    let new = folder.join(format!(".new-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed)));
+    let new = folder.join(format!(".new-{}", std::process::id()));
     let made = make_room(folder, &new).map_err(|error| not_installed(asked, &error.to_string()));
     let version = match made {
         Ok(()) => match asked.kind {
