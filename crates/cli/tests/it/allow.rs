@@ -39,7 +39,8 @@ async fn a_program_is_added_with_one_command_and_its_leave_ends_it() {
     // Nothing is configured.
     let server = Server::start_binary();
     let owner = server.owner();
-    let shown = tempfile::tempdir().unwrap();
+    // The jail has a /tmp and a /dev of its own.
+    let shown = tempfile::tempdir_in("/var/tmp").unwrap();
     let folder = shown.path().to_str().unwrap();
     let variable = format!("SHOWN={folder}");
     let words = ["--readable", folder, "--env", "LEVEL=warn", "--env", &variable, "--memory", "256", "--trust-hints"];

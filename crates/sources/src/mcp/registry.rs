@@ -216,10 +216,11 @@ pub(super) fn normal(name: &str) -> String {
 
 /// One package is installed at a time: two that want the same one get it once. It is as long as the file is open.
 async fn alone(folder: &Path) -> std::io::Result<std::fs::File> {
-    let folder = folder.to_owned();
+    // Beside the folder, in which there are packages alone.
+    let lock = folder.with_extension("lock");
     let locked = tokio::task::spawn_blocking(move || {
-        std::fs::create_dir_all(&folder)?;
-        let file = std::fs::File::create(folder.join(".lock"))?;
+        lock.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        let file = std::fs::File::create(lock)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
         Ok(file)
     });
