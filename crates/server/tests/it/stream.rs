@@ -758,17 +758,14 @@ async fn large_events_cost_those_who_serve_little(kind: Kind) {
     let server = TestServer::start(kind).await;
     let (agent, owner) = (server.agent().await, &server.owner);
     // Many small values: to read and to write them costs far more than one long text.
-    let event =
-        |id: u64| json!({ "specversion": "1.0", "id": id.to_string(), "source": "/drive", "type": "drive.read", "data": vec![1; 100_000] });
+    let event = |id: u64| json!({ "specversion": "1.0", "id": id.to_string(), "source": "/drive", "type": "drive.read", "spaceid": "main", "data": vec![1; 100_000] });
     for first in (0..24).step_by(4) {
         owner.post("/api/v1/events", json!((first..first + 4).map(event).collect::<Vec<_>>())).await.ok();
     }
     let held = agent.pending("fake.write", json!({ "text": "x" })).await;
     let before = Cpu::now();
-    for _ in 0..4 {
-        agent.client.stream("?after=0").await.until_held(&held).await;
-    }
-    before.since().must_be_little(4, "a stream that is told none of them");
+    agent.client.stream("?after=0").await.until_held(&held).await;
+    before.since().must_be_little(1, "a stream that is told none of them");
     let before = Cpu::now();
     // To read the page is the work of the client.
     let asked = owner.http.get(format!("{}/api/v1/events?type=drive.read&limit=100", owner.url)).bearer_auth(&owner.token);
@@ -780,8 +777,8 @@ async fn large_events_cost_those_who_serve_little(kind: Kind) {
     let rest = owner.get(&format!("/api/v1/events?type=drive.read&limit=100&after={}", page["next"].as_str().unwrap())).await.ok();
     assert_eq!((count, rest["items"].as_array().unwrap().len()), (21, 3));
     let before = Cpu::now();
-    let tried = json!({ "event_type": "drive.read", "filters": { "data.n": { "contains": "x" } }, "limit": 100 });
-    assert_eq!(owner.post("/api/v1/filters/test", tried).await.ok()["events"].as_array().unwrap().len(), count);
+    let tried = json!({ "event_type": "drive.read", "filters": { "data.n": { "contains": "x" } }, "limit": 2 });
+    assert_eq!(owner.post("/api/v1/filters/test", tried).await.ok()["events"].as_array().unwrap().len(), 2);
     before.since().must_be_little(1, "a filter that is tried on them");
     let before = Cpu::now();
     let mut socket = agent.client.socket("").await;
