@@ -250,7 +250,7 @@ need_installed() {
     command -v openssl >/dev/null || install_packages "OpenSSL" openssl
     command -v ip >/dev/null || install_packages "iproute2" iproute2
     python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
-    INSTALLED=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/installed" && cd "${CARGO_TARGET_DIR:-target}/clients/installed" && pwd)
+    INSTALLED=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/tried" && cd "${CARGO_TARGET_DIR:-target}/clients/tried" && pwd)
     # The jail has a /tmp and a /dev of its own, so a program in it sees nothing of those of the host.
     case $INSTALLED in
     /tmp/* | /dev/*)
