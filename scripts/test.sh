@@ -53,4 +53,5 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 [ -z "$whole" ] || scripts/approvals.sh
 [ -z "$whole" ] || scripts/mcp.sh ${all:+--all}
 [ -z "$whole" ] || scripts/mcp-door.sh ${all:+--all}
+[ -z "$whole" ] || scripts/installed.sh ${all:+--all}
 [ -z "$whole" ] || scripts/agents.sh ${all:+--all}
