@@ -88,9 +88,8 @@ fn commands(text: &str) -> Vec<&str> {
 }
 
 /// The first word that is neither a command nor a flag, if there is one. The check stops at a placeholder.
-fn unknown(words: &str) -> Option<String> {
-    let tree = command(None);
-    let mut at = &tree;
+fn unknown(tree: &Command, words: &str) -> Option<String> {
+    let mut at = tree;
     for word in words.split_whitespace() {
         // A placeholder or a quoted value can be anything, so it is not checked.
         let word = word.split('{').next().unwrap_or_default().trim_end_matches(['.', ',', ':', '?', '\'']);
@@ -100,7 +99,7 @@ fn unknown(words: &str) -> Option<String> {
         if let Some(flag) = word.strip_prefix("--") {
             let flag = flag.split(['=', '|']).next().unwrap_or_default();
             let takes = |command: &Command| command.get_arguments().any(|argument| argument.get_long() == Some(flag));
-            let is_there = flag.is_empty() || matches!(flag, "help" | "version") || takes(at) || takes(&tree);
+            let is_there = flag.is_empty() || matches!(flag, "help" | "version") || takes(at) || takes(tree);
             if !is_there {
                 return Some(format!("--{flag}"));
             }
@@ -128,12 +127,13 @@ fn every_command_that_is_told_exists() {
         .flat_map(|folder| files(&folder, "rs"))
         .filter(|file| !file.to_string_lossy().ends_with("_tests.rs"));
     let told: Vec<_> = sources.flat_map(|file| lines(&file)).chain(documents().iter().flat_map(|file| code(file))).collect();
+    let tree = command(None);
     let mut count = 0;
     let mut wrong = Vec::new();
     for Mention { place, text } in &told {
         for words in commands(text) {
             count += 1;
-            wrong.extend(unknown(words).map(|word| format!("{place}: `countersign {}` has no `{word}`", words.trim())));
+            wrong.extend(unknown(&tree, words).map(|word| format!("{place}: `countersign {}` has no `{word}`", words.trim())));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -185,7 +185,8 @@ fn examples(command: &Command) -> Vec<Mention> {
 
 #[test]
 fn every_example_parses() {
-    let told: Vec<_> = examples(&command(None)).into_iter().chain(documents().iter().flat_map(|file| code(file))).collect();
+    let mut tree = command(None);
+    let told: Vec<_> = examples(&tree).into_iter().chain(documents().iter().flat_map(|file| code(file))).collect();
     let mut count = 0;
     let mut wrong = Vec::new();
     for Mention { place, text } in &told {
@@ -195,7 +196,7 @@ fn every_example_parses() {
             continue;
         }
         count += 1;
-        let parsed = command(None).try_get_matches_from(split(line)).and_then(|matches| Cli::from_arg_matches(&matches));
+        let parsed = tree.try_get_matches_from_mut(split(line)).and_then(|matches| Cli::from_arg_matches(&matches));
         wrong.extend(parsed.err().map(|error| format!("{place}: {line}: {}", error.to_string().lines().next().unwrap_or_default())));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -204,6 +205,7 @@ fn every_example_parses() {
 
 #[test]
 fn a_command_that_does_not_exist_is_noticed() {
+    let tree = command(None);
     for (words, expected) in [
         ("kill --help", Some("kill")),
         ("kill-switch off org", None),
@@ -213,7 +215,7 @@ fn a_command_that_does_not_exist_is_noticed() {
         ("policy check|put FILE", Some("put")),
         ("token", None),
     ] {
-        assert_eq!(unknown(words).as_deref(), expected, "{words}");
+        assert_eq!(unknown(&tree, words).as_deref(), expected, "{words}");
     }
     assert_eq!(commands("see it with `countersign show inv_1`; or countersign deny inv_1, then go"), ["show inv_1", "deny inv_1"]);
     assert_eq!(split("countersign deny x --reason 'wrong folder'   the reason"), ["countersign", "deny", "x", "--reason", "wrong folder"]);
