@@ -235,12 +235,13 @@ impl AllowedPrograms {
         self.find(command, env).map(|_| ())
     }
 
-    /// What this command can reach.
-    pub fn reach(&self, command: &[String]) -> Reach {
+    /// What this command can reach for a source. What the source once kept is kept until it is removed, whatever its program is allowed now; and
+    /// of a command that is no longer allowed it is not known what it could reach.
+    pub fn reach(&self, org: &OrgId, source: &SourceId, command: &[String]) -> Reach {
         let found = self.allowed.iter().find(|(program, _)| program.command == command);
-        found
-            .map(|(program, _)| Reach { hosts: program.hosts.clone(), workspace: program.workspace, folder: program.folder_mb.is_some() })
-            .unwrap_or_default()
+        let Some((program, _)) = found else { return Reach { folder: true, ..Reach::default() } };
+        let folder = program.folder_mb.is_some() || self.folders.of(org, source).exists();
+        Reach { hosts: program.hosts.clone(), workspace: program.workspace, folder }
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {

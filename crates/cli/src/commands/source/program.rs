@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// How long packages may take to install.
-const INSTALL: Duration = Duration::from_secs(2 * INSTALL_SECONDS_MAX);
+/// How long packages may take to install, or a program to start and to list its tools.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2 * INSTALL_SECONDS_MAX);
 const TICK: Duration = Duration::from_secs(1);
 /// Whoever does not watch is told less often.
 const TOLD_EVERY_SECONDS: u64 = 20;
@@ -34,7 +34,7 @@ pub(super) async fn agreed_to(
     }
     let typed = allow::words(&command);
     let asked = CommandPlanRequest { command };
-    let planning = client.post_within::<CommandPlanView>(&["allowed", "commands", "plan"], &asked, INSTALL);
+    let planning = client.post_within::<CommandPlanView>(&["allowed", "commands", "plan"], &asked, PATIENCE);
     let planned = waited(&format!("looking at what `{typed}` needs, and installing what is missing"), planning, terminal).await;
     let plan = planned.map_err(|failure| as_admin(failure, name, &typed))?.read;
     let allow = terms.of(plan.command.clone(), variables);
