@@ -538,8 +538,12 @@ mod tests {
             programs.check(&command, &env).map_err(|error| error.code())
         };
         assert_eq!(check(&["node", "index.js"], "LEVEL"), Ok(()));
-        let reach = |command: &[&str]| programs.reach(&started(command, &[]).command);
-        assert_eq!((reach(&["node", "index.js"]).workspace, reach(&["node"])), (true, Reach::default()));
+        let reach = |command: &[&str]| {
+            let Started { org, source, command, .. } = started(command, &[]);
+            programs.reach(&org, &source, &command)
+        };
+        let unknown = Reach { folder: true, ..Reach::default() };
+        assert_eq!((reach(&["node", "index.js"]).workspace, reach(&["node"])), (true, unknown));
         for (command, name) in [
             (&["node"][..], "LEVEL"),
             (&["node", "index.js", "--more"], "LEVEL"),
@@ -549,6 +553,17 @@ mod tests {
         ] {
             assert_eq!(check(command, name), Err("command_not_allowed"), "{command:?} {name}");
         }
+    }
+
+    #[test]
+    fn a_source_that_has_kept_something_reaches_it_whatever_its_program_is_allowed_now() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = ProgramFolders::below(data.path());
+        let programs = AllowedPrograms::new(vec![allowed(&["node", "index.js"])], &[], folders.clone()).unwrap();
+        let Started { org, source, command, .. } = started(&["node", "index.js"], &[]);
+        assert!(!programs.reach(&org, &source, &command).folder);
+        std::fs::create_dir_all(folders.of(&org, &source)).unwrap();
+        assert!(programs.reach(&org, &source, &command).folder);
     }
 
     #[tokio::test]
