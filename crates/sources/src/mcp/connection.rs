@@ -142,7 +142,10 @@ impl Connection {
         let opened = opened.unwrap_or_else(|_| {
             let mut message = format!("it did not begin to speak MCP within {} ms", until.timeout_ms);
             if let Some(words) = wire.last_words() {
-                message = format!("{message}: {}; an operator gives it longer: `--start-timeout` when it is added, or `start_seconds` in `mcp_commands`", words.in_a_sentence());
+                message = format!(
+                    "{message}: {}; an operator gives it longer: `--start-timeout` when it is added, or `start_seconds` in `mcp_commands`",
+                    words.in_a_sentence()
+                );
             }
             Err(Error::Unreachable { source_id: wire.source_id().to_owned(), message })
         });

@@ -119,7 +119,10 @@ fn hint(lines: &[String], allowed: &Allowances) -> Option<String> {
     let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
     if has(&["emfile", "too many open files"]) {
         let open_files = allowed.open_files;
-        return Some(format!("it may have {open_files} files open; an operator lets it have more: {}", said_with("--open-files", "open_files")));
+        return Some(format!(
+            "it may have {open_files} files open; an operator lets it have more: {}",
+            said_with("--open-files", "open_files")
+        ));
     }
     if has(&[
         "eai_again",

@@ -301,7 +301,10 @@ mod tests {
     #[test]
     fn a_section_goes_if_nothing_is_left_in_it() {
         for (before, after) in [
-            ("{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n  \"servers\": {},\n}\n", "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n}\n"),
+            (
+                "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n  \"servers\": {},\n}\n",
+                "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n}\n",
+            ),
             ("{ \"servers\": {}, \"a\": 1 }", "{ \"a\": 1 }"),
             ("{ \"servers\": {} }", "{}"),
             ("{ \"servers\": { /* soon */ } }", "{ \"servers\": { /* soon */ } }"),

@@ -6,7 +6,8 @@ use super::super::{Error, words};
 use crate::App;
 use api::source::{EditSourceRequest, NewSourceRequest, VariableRequest};
 use countersign_core::limits::{
-    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX, SOURCE_VARIABLES_MAX,
+    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX,
+    SOURCE_VARIABLES_MAX,
 };
 use countersign_core::ports::Connections;
 use countersign_core::ports::connections::{Connection, Wanted};
