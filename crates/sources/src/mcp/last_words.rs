@@ -168,6 +168,7 @@ fn hint(lines: &[String], allowed: &Allowances) -> Option<String> {
         "cannot open shared object file",
         "enoent",
         "no such file or directory",
+        "cannot access",
     ]) {
         return Some(format!("it misses a file or a program; an operator shows it what it needs: {}", said_with("--readable", "readable")));
     }
@@ -247,6 +248,7 @@ mod tests {
             ("KeyError: 'API_KEY'", &none, "`API_KEY`"),
             ("Error: Cannot find module 'left-pad'", &none, "`readable`"),
             ("spawn git ENOENT", &none, "`readable`"),
+            ("Warning: Cannot access directory /srv/notes, skipping", &none, "`--readable`"),
         ] {
             let hint = hint(&[line.to_owned()], allowed).unwrap_or_default();
             assert!(hint.contains(expected), "{line}: {hint}");
