@@ -305,7 +305,7 @@ mod tests {
                 "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n  \"servers\": {},\n}\n",
                 "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n}\n",
             ),
-            ("{ \"servers\": {}, \"a\": 1 }", "{ \"a\": 1 }"),
+            ("{ \"servers\": {}, \"a\": 1 }", "{  \"a\": 1 }"),
             ("{ \"servers\": {} }", "{}"),
             ("{ \"servers\": { /* soon */ } }", "{ \"servers\": { /* soon */ } }"),
             ("{ \"servers\": { \"b\": 1 } }", "{ \"servers\": { \"b\": 1 } }"),
