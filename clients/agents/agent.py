@@ -34,8 +34,10 @@ GEMINI = """{
   "privacy": { "usageStatisticsEnabled": false }
 }
 """
+# It writes the schema itself, at its first start, into settings that have none.
 OPENCODE = f"""{{
   // mine
+  "$schema": "https://opencode.ai/config.json",
   "provider": {{
     "local": {{
       "npm": "@ai-sdk/openai-compatible",

@@ -6912,7 +6912,7 @@ export interface components {
         SourceProgramView: {
             /** @description How it ended, such as `ended with code 1`; null while it runs. */
             ended?: string | null;
-            /** @description What to do about it, if its last lines say that. */
+            /** @description What to do about it, if its last lines say that; of a program with a network, also what it did not reach last. */
             hint?: string | null;
             /** @description The last lines of its stderr, without the secrets that it was given. */
             stderr: string[];

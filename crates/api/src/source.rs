@@ -140,7 +140,7 @@ pub struct AddedSourceView {
 pub struct SourceProgramView {
     /// How it ended, such as `ended with code 1`; null while it runs.
     pub ended: Option<String>,
-    /// What to do about it, if its last lines say that.
+    /// What to do about it, if its last lines say that; of a program with a network, also what it did not reach last.
     pub hint: Option<String>,
     /// The last lines of its stderr, without the secrets that it was given.
     pub stderr: Vec<String>,

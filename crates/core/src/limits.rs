@@ -169,8 +169,10 @@ pub const MEDIUM_TIMEOUT_MS: u64 = 3_000;
 pub const PACKAGE_REQUIRES_MAX: usize = 32;
 /// Characters of such a permission, and of the version in a manifest; longer ones are refused.
 pub const PACKAGE_WORD_CHARS_MAX: usize = 64;
-/// How long a source may take to list its actions; then the source is listed with an error.
+/// How long a source may take to list its actions, unless an admin says otherwise; then the source is listed with an error.
 pub const LIST_TIMEOUT_MS: u64 = 15_000;
+/// The most that an admin can let it take.
+pub const LIST_TIMEOUT_MS_MAX: u64 = 120_000;
 /// How long the listing of a remote source is used; then the source is asked again.
 pub const LISTING_SECONDS: u64 = 5 * 60;
 /// How long the last listing of a remote source is used after the source could not be asked; then it is asked again.

@@ -11,6 +11,19 @@ pub trait Network: Send + Sync + fmt::Debug {
     fn ports(&self) -> Vec<u16>;
     /// Serves these sockets. Dropping the future ends every connection of the program.
     fn serve(&self, sockets: Sockets) -> Future<'_, ()>;
+    /// What the program wanted last and did not get; `None` if it got everything.
+    fn refused(&self) -> Option<Refused>;
+}
+
+/// What a program wanted and did not get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The name or the address, safe to show.
+    pub host: String,
+    /// Absent for a question about a name.
+    pub port: Option<u16>,
+    /// As in the log.
+    pub code: &'static str,
 }
 
 /// The sockets of a program's network, made in its network namespace. There every IPv4 address is one of its own, so each of its connections

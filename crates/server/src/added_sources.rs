@@ -222,7 +222,7 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.places.shared().folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents, program, package: None, reach: programs.reach(command) }
+                Server::Program { residents, program, package: None, reach: programs.reach(org, id, command) }
             }
             McpServer::Package { package, env } => {
                 let (residents, server) = match self.packaged(org, package) {

@@ -8,7 +8,7 @@ use crate::words::shown;
 use countersign_core::limits::{
     RELAY_CONNECTIONS_IN_ALL_MAX, RELAY_CONNECTIONS_MAX, RELAY_IDLE_SECONDS, RELAY_LINES_PER_MINUTE, RELAY_QUESTIONS_PER_SECOND,
 };
-use countersign_core::network::{Network, Sockets};
+use countersign_core::network::{Network, Refused, Sockets};
 use countersign_core::{Future, SourceId, jail};
 use parking_lot::Mutex;
 use std::fmt;
@@ -36,6 +36,7 @@ struct Shared {
     names: Mutex<Names>,
     questions: Mutex<Rate>,
     lines: Mutex<Lines>,
+    refused: Mutex<Option<Refused>>,
     turns: Semaphore,
 }
 
@@ -74,6 +75,7 @@ impl Relay {
             names: Mutex::new(Names::new(allowed.clone())),
             questions: Mutex::new(Rate { second: Instant::now(), asked: 0, dropped: 0 }),
             lines: Mutex::new(Lines { minute: Instant::now(), written: 0, more: 0 }),
+            refused: Mutex::default(),
             turns: Semaphore::new(RELAY_CONNECTIONS_MAX),
         }))
     }
@@ -94,6 +96,10 @@ impl Network for Relay {
             let _unsaid = Unsaid(&shared);
             while tasks.join_next().await.is_some() {}
         })
+    }
+
+    fn refused(&self) -> Option<Refused> {
+        self.0.refused.lock().clone()
     }
 }
 
@@ -185,10 +191,11 @@ impl Shared {
     /// Counts and logs what the program may not reach.
     fn refuse(&self, host: &str, port: u16, refused: &'static str) {
         metrics::counter!("countersign_relay_connections_total", "ended" => refused).increment(1);
+        let (whose, host) = (&self.whose, shown(host));
         if self.lines.lock().has_room(&self.whose) {
-            let (whose, host) = (&self.whose, shown(host));
             tracing::warn!(whose, host, port, refused, "relay");
         }
+        *self.refused.lock() = Some(Refused { host, port: Some(port), code: refused });
     }
 
     /// The answer to one question; `None` where there is to be none.
@@ -214,10 +221,11 @@ impl Shared {
 
     fn say_unanswered(&self, name: &str, refused: &'static str) {
         metrics::counter!("countersign_relay_questions_total", "answer" => refused).increment(1);
+        let (whose, name) = (&self.whose, shown(name));
         if self.lines.lock().has_room(&self.whose) {
-            let (whose, name) = (&self.whose, shown(name));
             tracing::warn!(whose, name, refused, "relay");
         }
+        *self.refused.lock() = Some(Refused { host: name, port: None, code: refused });
     }
 
     /// The host that an address of the jail stands for.

@@ -125,6 +125,9 @@ pub(crate) struct Terms {
     /// Give it a folder that it may write and that is kept, of this size
     #[arg(long, value_name = "MB")]
     pub(crate) folder: Option<u64>,
+    /// How long it may take until it speaks MCP; 60 when absent
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) start_timeout: Option<u64>,
 }
 
 impl Terms {
@@ -138,14 +141,15 @@ impl Terms {
             memory_mb: self.memory,
             open_files: self.open_files,
             folder_mb: self.folder,
-            start_seconds: None,
+            start_seconds: self.start_timeout,
         }
     }
 
     /// Whether nothing of it was said.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { allow_host, readable, workspace, memory, open_files, folder } = self;
-        allow_host.is_empty() && readable.is_empty() && !workspace && memory.is_none() && open_files.is_none() && folder.is_none()
+        let Self { allow_host, readable, workspace, memory, open_files, folder, start_timeout } = self;
+        let numbers = [memory, open_files, folder, start_timeout];
+        allow_host.is_empty() && readable.is_empty() && !workspace && numbers.iter().all(|number| number.is_none())
     }
 }
 

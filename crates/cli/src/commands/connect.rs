@@ -250,9 +250,15 @@ impl Connect {
         let removed = self.client.remove(&text, &path)?;
         // What was there before is there again, to the letter, if nobody wrote to the settings since: also where the entry was the first one.
         let is_before = |copy: &String| self.client.insert(copy, &value, &path).is_ok_and(|made| made == text);
-        let left = file::copies(&path).into_iter().find(is_before).unwrap_or(removed);
+        let copies = file::copies(&path);
+        let left = match copies.iter().find(|copy| is_before(copy)) {
+            Some(before) => before.clone(),
+            // The section was made with the entry; a client that wrote to its settings since would keep it for ever.
+            None => self.client.tidy(&removed, copies.first().map_or("", String::as_str), &path)?,
+        };
         // What is left of a file that was made for the entry.
         let empty = self.client.insert("", &value, &path).and_then(|made| self.client.remove(&made, &path));
+        let empty = empty.and_then(|left| self.client.tidy(&left, "", &path));
         let is_removed = empty.is_ok_and(|empty| empty == left) && file::remove_made(&path, &text)?;
         let backup = if is_removed { None } else { file::replace(&path, &text, &left)? };
         contexts.contexts.remove(&name);

@@ -120,6 +120,19 @@ fn settings_that_had_no_servers_are_as_they_were_after_undo() {
 }
 
 #[test]
+fn a_client_that_writes_to_its_settings_keeps_that_and_no_section_of_ours() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
+    let (user, path) = (user(folder.path(), &upstream), folder.path().join("opencode.json"));
+    std::fs::write(&path, "{\n  \"model\": \"m\" // mine\n}\n").unwrap();
+    user.run(&["connect", "opencode", "--write"]).ok();
+    // It does so when it is started.
+    let written = std::fs::read_to_string(&path).unwrap().replacen('{', "{\n  \"$schema\": \"x\",", 1);
+    std::fs::write(&path, written).unwrap();
+    user.run(&["connect", "opencode", "--undo"]).ok();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\n  \"$schema\": \"x\",\n  \"model\": \"m\" // mine\n}\n");
+}
+
+#[test]
 fn settings_of_an_unknown_form_are_refused_before_anything_is_made() {
     let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
     let (user, before) = (user(folder.path(), &upstream), "{\"context_servers\":{}}");

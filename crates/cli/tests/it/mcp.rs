@@ -16,6 +16,7 @@ pub(crate) struct Program {
     /// A folder that it sees, or else the workspace.
     readable: Option<PathBuf>,
     env: Vec<&'static str>,
+    keeps: bool,
 }
 
 impl Program {
@@ -34,12 +35,18 @@ impl Program {
 
     fn node(script: &str, more: &[&str], readable: Option<PathBuf>) -> Self {
         let command = ["node", script].iter().chain(more).map(|word| (*word).to_owned()).collect();
-        Self { command, readable, env: Vec::new() }
+        Self { command, readable, env: Vec::new(), keeps: false }
     }
 
     /// Lets a source declare these variables.
     pub(crate) fn with_env(mut self, names: &[&'static str]) -> Self {
         self.env = names.to_vec();
+        self
+    }
+
+    /// Gives each of its sources a folder that is kept.
+    pub(crate) fn with_folder(mut self) -> Self {
+        self.keeps = true;
         self
     }
 
@@ -52,11 +59,14 @@ impl Program {
 /// The config file and the variables of a server that may start these programs and reach these addresses.
 pub(crate) fn settings(folder: &Path, hosts: &[&str], programs: &[&Program]) -> Vec<(&'static str, String)> {
     let mut text = String::from("allow_plugin_code_execution = true\n");
-    for Program { command, readable, env } in programs {
+    for Program { command, readable, env, keeps } in programs {
         // A JSON list of texts is one of TOML, too.
         let (command, env, folders) = (json!(command), json!(env), json!(readable.as_slice()));
         let sees = format!("readable = {folders}\nworkspace = {}", readable.is_none());
         text.push_str(&format!("\n[[mcp_commands]]\ncommand = {command}\n{sees}\nenv = {env}\nmemory_mb = 1024\n"));
+        if *keeps {
+            text.push_str("folder_mb = 8\n");
+        }
     }
     let file = folder.join("mcp.toml");
     std::fs::write(&file, text).unwrap();

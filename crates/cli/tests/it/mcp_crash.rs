@@ -1,5 +1,5 @@
 //! Kills the server while an MCP server works on a call: a write is in doubt and never repeated, a read simply fails, and a program in the
-//! jail is gone with the server.
+//! jail is gone with the server. What such a program could not have changed, it has not.
 
 use crate::countersign::{User, below};
 use crate::crash::{Client, Serving, new_command, verify};
@@ -120,10 +120,18 @@ fn programs(serving: &Serving) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_during_a_call_of_a_program_takes_the_program_along() {
+async fn a_crash_during_a_call_of_a_program_that_reaches_nothing_takes_it_along_and_nothing_was_done() {
+    die_during_a_call_of(Program::installed("server-everything", &[]), "failed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_during_a_call_of_a_program_that_keeps_something_takes_it_along_and_leaves_the_call_in_doubt() {
+    die_during_a_call_of(Program::installed("server-everything", &[]).with_folder(), "in_doubt").await;
+}
+
+async fn die_during_a_call_of(program: Program, status: &str) {
     server::init_process();
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::installed("server-everything", &[]);
     let ground = Ground { folder: folder.path(), database: None, hosts: Vec::new(), programs: vec![&program] };
     let mut serving = ground.start();
     ground.add(&serving, "everything", &[&["--default-tier", "R2", "--accept-irreversible"][..], &program.words()[..]].concat()).await;
@@ -150,7 +158,7 @@ async fn a_crash_during_a_call_of_a_program_takes_the_program_along() {
     .await;
     let serving = ground.start();
     let calls = ground.calls(&serving, action).await;
-    assert_eq!((calls.len(), &calls[0]["status"]), (1, &json!("in_doubt")), "{calls:#?}");
+    assert_eq!((calls.len(), &calls[0]["status"], &calls[0]["error"]["code"]), (1, &json!(status), &json!("interrupted")), "{calls:#?}");
     let report = verify(&ground.owner(), &serving.url, &folder.path().join("data")).await;
     assert!(report.ok, "{report:#?}");
 }

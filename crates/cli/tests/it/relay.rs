@@ -330,6 +330,10 @@ async fn net_relay_reaches_this_machine_only_where_its_network_is_allowed_too() 
     }
     assert_eq!(outside.seen(), Vec::<String>::new());
     assert_eq!(rig.logged(&["\"refused\":\"address_not_allowed\""]), 2, "{}", rig.server.logged());
+    // Whoever looks at the source is told what to do.
+    let (_, source) = send(&rig.server, Method::GET, "sources/kit", Value::Null).await;
+    let hint = source["program"]["hint"].as_str().unwrap_or_else(|| panic!("{source:#}"));
+    assert!(hint.contains(&format!(":{p}` (`address_not_allowed`)")) && hint.contains("allow network add"), "{hint}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -128,8 +128,8 @@ async fn is_over_now(folder: &Folder) -> bool {
 fn too_much(folder: &Folder) -> String {
     let megabytes = folder.bytes_max >> 20;
     format!(
-        "its folder has more than the {megabytes} MiB or {MCP_PROGRAM_FOLDER_FILES_MAX} files that it may have: an operator raises `folder_mb`, or \
-         makes room in it, below `kept` in the data folder"
+        "its folder has more than the {megabytes} MiB or {MCP_PROGRAM_FOLDER_FILES_MAX} files that it may have: an operator \
+         gives it a larger one (`--folder`, or `folder_mb` in `mcp_commands`), or makes room in it, below `kept` in the data folder"
     )
 }
 

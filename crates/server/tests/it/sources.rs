@@ -118,6 +118,7 @@ async fn what_cannot_be_a_source_is_refused_and_nothing_is_added(kind: Kind) {
         (json!({ "name": "kit", "url": url, "title": " " }), 400, "invalid_request"),
         (json!({ "name": "kit", "url": url, "title": "a\u{202e}b" }), 400, "invalid_request"),
         (json!({ "name": "kit", "url": url, "list_timeout_ms": 0 }), 400, "invalid_request"),
+        (json!({ "name": "kit", "url": url, "list_timeout_ms": 120_001 }), 400, "invalid_request"),
         (json!({ "name": "kit", "url": url, "call_timeout_ms": 30_001 }), 400, "invalid_request"),
         (json!({ "name": "kit", "url": url, "spaces": [] }), 400, "invalid_request"),
         (json!({ "name": "kit", "url": url, "spaces": ["nowhere"] }), 404, "not_found"),
@@ -523,7 +524,8 @@ async fn the_instructions_of_a_server_are_reviewed_with_its_actions(kind: Kind) 
     assert_eq!((drifts(&added), guide().await), (vec!["none".to_owned()], json!("Look before you note.")));
     // An edit reviews what it changes itself, and not what the server says otherwise meanwhile.
     upstream.instruct("Note at once.");
-    let changed = edit(owner, "kit", json!({ "call_timeout_ms": 20_000 })).await.ok();
+    let changed = edit(owner, "kit", json!({ "call_timeout_ms": 20_000, "list_timeout_ms": 120_000 })).await.ok();
+    assert_eq!(changed["list_timeout_ms"], 120_000);
     assert_eq!((drifts(&changed), guide().await), (vec!["textual".to_owned()], json!("Note at once.")));
     server.agent().await.pending("kit.look", json!({})).await;
     let drift = owner.get(&format!("{SOURCES}/kit/drift")).await.ok();

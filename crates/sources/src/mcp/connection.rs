@@ -142,7 +142,10 @@ impl Connection {
         let opened = opened.unwrap_or_else(|_| {
             let mut message = format!("it did not begin to speak MCP within {} ms", until.timeout_ms);
             if let Some(words) = wire.last_words() {
-                message = format!("{message}: {}; an operator gives it longer with `start_seconds`", words.in_a_sentence());
+                message = format!(
+                    "{message}: {}; an operator gives it longer: `--start-timeout` when it is added, or `start_seconds` in `mcp_commands`",
+                    words.in_a_sentence()
+                );
             }
             Err(Error::Unreachable { source_id: wire.source_id().to_owned(), message })
         });
@@ -176,7 +179,8 @@ impl Connection {
                 wire.given.add(&start.secrets);
                 versions = start.versions;
                 let (open_files, has_folder) = (start.spec.open_files, start.spec.folder.is_some());
-                let allowed = Allowances { hosts: hosts.clone(), open_files, has_folder };
+                let network = start.spec.network.clone();
+                let allowed = Allowances { hosts: hosts.clone(), open_files, has_folder, network };
                 let resident = residents.start(start.spec).await.map_err(|error| not_started(wire.source_id(), error))?;
                 let (stdio, child) = Stdio::new(Arc::clone(&wire), resident, allowed);
                 // Made before the wait, so that the program ends with this future.

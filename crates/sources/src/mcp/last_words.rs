@@ -4,6 +4,7 @@ use super::given::Given;
 use crate::words::{last_line, said};
 use countersign_core::jail::{self, Ended};
 use countersign_core::limits::MCP_PROGRAM_LINES_TOLD;
+use countersign_core::network::{Network, Refused};
 use countersign_core::resident::Child;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(super) struct Allowances {
     pub(super) hosts: Vec<String>,
     pub(super) open_files: u32,
     pub(super) has_folder: bool,
+    /// Knows what it did not reach.
+    pub(super) network: Option<Arc<dyn Network>>,
 }
 
 /// A program that is observed until its connection is given up.
@@ -36,7 +39,7 @@ struct How {
 pub struct LastWords {
     /// How it ended, as the rest of a sentence that begins with "its program"; absent while it runs.
     pub ended: Option<String>,
-    /// What to do, if the lines say it.
+    /// What to do, if the lines or its network say it.
     pub hint: Option<String>,
     /// The last lines of its stderr.
     pub lines: Vec<String>,
@@ -59,8 +62,14 @@ impl Observed {
         let lines: Vec<_> = all.lines().filter(|line| !line.trim().is_empty()).collect();
         let lines: Vec<_> = lines[lines.len().saturating_sub(MCP_PROGRAM_LINES_TOLD)..].iter().map(|line| said(line)).collect();
         let of_end = how.as_ref().and_then(|how| how.hint).map(str::to_owned);
-        let hint = of_end.or_else(|| how.is_some().then(|| hint(&lines, &self.allowed)).flatten());
+        let of_lines = || how.is_some().then(|| hint(&lines, &self.allowed)).flatten();
+        let hint = of_end.or_else(of_lines).or_else(|| self.allowed.refused()).map(|hint| given.without(&hint).into_owned());
         LastWords { ended: how.map(|how| how.words), hint, lines }
+    }
+
+    /// What to do about an error that the program answers with, and goes on.
+    pub(super) fn hint(&self, message: &str, given: &Given) -> Option<String> {
+        hint(&[message.to_owned()], &self.allowed).map(|hint| given.without(&hint).into_owned())
     }
 }
 
@@ -71,7 +80,7 @@ fn how(ended: Option<Result<Ended, jail::Error>>) -> How {
         Some(Ok(Ended::Signalled(signal))) => plain(format!("was ended by signal {signal}")),
         Some(Ok(Ended::OutOfMemory)) => How {
             words: "took more memory than it may, and was ended".to_owned(),
-            hint: Some("an operator gives it more with `memory_mb`"),
+            hint: Some("an operator gives it more: `--memory` when it is added, or `memory_mb` in `mcp_commands`"),
         },
         Some(Ok(Ended::Flooded)) => plain("printed a line that is too long, and was ended".to_owned()),
         Some(Ok(Ended::TimedOut | Ended::Cancelled)) => plain("was ended".to_owned()),
@@ -110,7 +119,10 @@ fn hint(lines: &[String], allowed: &Allowances) -> Option<String> {
     let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
     if has(&["emfile", "too many open files"]) {
         let open_files = allowed.open_files;
-        return Some(format!("it may have {open_files} files open: an operator lets it have more with `open_files`"));
+        return Some(format!(
+            "it may have {open_files} files open; an operator lets it have more: {}",
+            said_with("--open-files", "open_files")
+        ));
     }
     if has(&[
         "eai_again",
@@ -121,21 +133,32 @@ fn hint(lines: &[String], allowed: &Allowances) -> Option<String> {
         "enetunreach",
         "network is unreachable",
     ]) {
-        return Some(match allowed.hosts.as_slice() {
-            [] => "it reaches no host: an operator names those that it needs in `hosts`".to_owned(),
-            hosts => format!("it reaches {} and no other host: an operator names more in `hosts`", hosts.join(", ")),
+        let with = said_with("--allow-host", "hosts");
+        return allowed.refused().or_else(|| {
+            Some(match allowed.hosts.as_slice() {
+                [] => format!("it reaches no host; an operator names those that it needs: {with}"),
+                hosts => format!("it reaches {} and no other host; an operator names more: {with}", hosts.join(", ")),
+            })
         });
+    }
+    if has(&["econnreset", "econnrefused", "connection reset", "connection refused", "socket hang up", "fetch failed", "connection error"])
+        && let Some(refused) = allowed.refused()
+    {
+        return Some(refused);
     }
     if has(&["erofs", "read-only file system", "enospc", "no space left on device"]) {
         return Some(if allowed.has_folder {
             "it may write to `/data`, which is kept, and to `/tmp` and `/stage`, which are small and gone when it ends".to_owned()
         } else {
-            "it may write to `/tmp` and `/stage` alone, which are small and gone when it ends: an operator gives it a folder that is kept with `folder_mb`".to_owned()
+            let with = said_with("--folder", "folder_mb");
+            format!(
+                "it may write to `/tmp` and `/stage` alone, which are small and gone when it ends; an operator gives it a folder that is kept: {with}"
+            )
         });
     }
     if let Some(name) = variable(lines) {
         return Some(format!(
-            "it wants the variable `{name}`: an operator lists it in `env`, and the source is added with `--env` or `--secret-env`"
+            "it wants the variable `{name}`: `--env` or `--secret-env` when it is added, and for a command in `mcp_commands` `env` there as well"
         ));
     }
     if has(&[
@@ -145,10 +168,35 @@ fn hint(lines: &[String], allowed: &Allowances) -> Option<String> {
         "cannot open shared object file",
         "enoent",
         "no such file or directory",
+        "cannot access",
     ]) {
-        return Some("it misses a file or a program: an operator shows it what it needs with `readable`".to_owned());
+        return Some(format!("it misses a file or a program; an operator shows it what it needs: {}", said_with("--readable", "readable")));
     }
     None
+}
+
+impl Allowances {
+    /// What it did not reach last, and what to do if it should.
+    fn refused(&self) -> Option<String> {
+        let Refused { host, port, code } = self.network.as_ref()?.refused()?;
+        let place = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
+        let needed = match code {
+            "name_not_allowed" | "host_not_allowed" | "port_not_allowed" => {
+                format!("; an operator lets it: {}", said_with("--allow-host", "hosts"))
+            }
+            "address_not_allowed" => {
+                "; its address is not public, and an operator allows its network: `countersign allow network add NETWORK`".to_owned()
+            }
+            "not_tls" => format!("; that is allowed for TLS alone, so write it with `http://`: {}", said_with("--allow-host", "hosts")),
+            _ => String::new(),
+        };
+        Some(format!("it did not reach `{place}` (`{code}`){needed}"))
+    }
+}
+
+/// Where an operator says it: on the line that adds the source, or in the file.
+fn said_with(flag: &str, setting: &str) -> String {
+    format!("`{flag}` when it is added, or `{setting}` in `mcp_commands`")
 }
 
 /// The variable that a line says is missing.
@@ -183,6 +231,7 @@ fn variable(lines: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_core::network::Sockets;
 
     #[test]
     fn a_hint_is_given_by_cause_and_none_where_nothing_is_known() {
@@ -199,12 +248,50 @@ mod tests {
             ("KeyError: 'API_KEY'", &none, "`API_KEY`"),
             ("Error: Cannot find module 'left-pad'", &none, "`readable`"),
             ("spawn git ENOENT", &none, "`readable`"),
+            ("Warning: Cannot access directory /srv/notes, skipping", &none, "`--readable`"),
         ] {
             let hint = hint(&[line.to_owned()], allowed).unwrap_or_default();
             assert!(hint.contains(expected), "{line}: {hint}");
         }
         for line in ["", "out of luck", "TypeError: boom is not a function", "HTTP_STATUS 500"] {
             assert_eq!(hint(&[line.to_owned()], &none), None, "{line}");
+        }
+    }
+
+    #[derive(Debug)]
+    struct Refusing(Refused);
+
+    impl Network for Refusing {
+        fn ports(&self) -> Vec<u16> {
+            Vec::new()
+        }
+
+        fn serve(&self, _: Sockets) -> countersign_core::Future<'_, ()> {
+            Box::pin(std::future::ready(()))
+        }
+
+        fn refused(&self) -> Option<Refused> {
+            Some(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn what_a_program_did_not_reach_is_named_with_what_to_do() {
+        for (port, code, expected) in [
+            (Some(5432), "address_not_allowed", "`db.example:5432` (`address_not_allowed`); its address is not public"),
+            (Some(5432), "not_tls", "write it with `http://`"),
+            (None, "name_not_allowed", "`db.example` (`name_not_allowed`); an operator lets it: `--allow-host`"),
+            (Some(5432), "unreachable", "it did not reach `db.example:5432` (`unreachable`)"),
+        ] {
+            let network: Arc<dyn Network> = Arc::new(Refusing(Refused { host: "db.example".to_owned(), port, code }));
+            let allowed = Allowances { network: Some(network), ..Allowances::default() };
+            for line in ["Error: connect ECONNRESET 127.64.0.1:5432", "getaddrinfo ENOTFOUND db.example"] {
+                let hint = hint(&[line.to_owned()], &allowed).unwrap_or_default();
+                assert!(hint.contains(expected), "{line}: {hint}");
+            }
+            // A cause that is certain comes first.
+            let hint = hint(&["Error: DB_TOKEN is not set".to_owned()], &allowed).unwrap_or_default();
+            assert!(hint.contains("`DB_TOKEN`"), "{hint}");
         }
     }
 

@@ -235,12 +235,13 @@ impl AllowedPrograms {
         self.find(command, env).map(|_| ())
     }
 
-    /// What this command can reach.
-    pub fn reach(&self, command: &[String]) -> Reach {
+    /// What this command can reach for a source. What the source once kept is kept until it is removed, whatever its program is allowed now; and
+    /// of a command that is no longer allowed it is not known what it could reach.
+    pub fn reach(&self, org: &OrgId, source: &SourceId, command: &[String]) -> Reach {
         let found = self.allowed.iter().find(|(program, _)| program.command == command);
-        found
-            .map(|(program, _)| Reach { hosts: program.hosts.clone(), workspace: program.workspace, folder: program.folder_mb.is_some() })
-            .unwrap_or_default()
+        let Some((program, _)) = found else { return Reach { folder: true, ..Reach::default() } };
+        let folder = program.folder_mb.is_some() || self.folders.of(org, source).exists();
+        Reach { hosts: program.hosts.clone(), workspace: program.workspace, folder }
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {
@@ -537,8 +538,12 @@ mod tests {
             programs.check(&command, &env).map_err(|error| error.code())
         };
         assert_eq!(check(&["node", "index.js"], "LEVEL"), Ok(()));
-        let reach = |command: &[&str]| programs.reach(&started(command, &[]).command);
-        assert_eq!((reach(&["node", "index.js"]).workspace, reach(&["node"])), (true, Reach::default()));
+        let reach = |command: &[&str]| {
+            let Started { org, source, command, .. } = started(command, &[]);
+            programs.reach(&org, &source, &command)
+        };
+        let unknown = Reach { folder: true, ..Reach::default() };
+        assert_eq!((reach(&["node", "index.js"]).workspace, reach(&["node"])), (true, unknown));
         for (command, name) in [
             (&["node"][..], "LEVEL"),
             (&["node", "index.js", "--more"], "LEVEL"),
@@ -548,6 +553,17 @@ mod tests {
         ] {
             assert_eq!(check(command, name), Err("command_not_allowed"), "{command:?} {name}");
         }
+    }
+
+    #[test]
+    fn a_source_that_has_kept_something_reaches_it_whatever_its_program_is_allowed_now() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = ProgramFolders::below(data.path());
+        let programs = AllowedPrograms::new(vec![allowed(&["node", "index.js"])], &[], folders.clone()).unwrap();
+        let Started { org, source, command, .. } = started(&["node", "index.js"], &[]);
+        assert!(!programs.reach(&org, &source, &command).folder);
+        std::fs::create_dir_all(folders.of(&org, &source)).unwrap();
+        assert!(programs.reach(&org, &source, &command).folder);
     }
 
     #[tokio::test]

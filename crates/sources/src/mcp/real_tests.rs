@@ -464,6 +464,14 @@ async fn what_cannot_have_left_the_jail_was_not_done_and_what_can_have_may_have_
     }
 }
 
+#[tokio::test]
+async fn an_error_that_a_program_answers_with_says_what_to_do_about_it() {
+    const NO: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"isError\":true,\"content\":[{\"type\":\"text\",\"text\":\"EROFS: read-only file system, open '/x'\"}]}}\n";
+    let (source, _) = program(scripted(NO, None));
+    let error = call(&source).await.unwrap_err().to_string();
+    assert!(error.contains("EROFS: read-only file system, open '/x'; it may write to `/tmp`") && error.contains("`--folder`"), "{error}");
+}
+
 /// A program that waits for this before it speaks.
 fn waiting(for_it: &watch::Sender<bool>) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static + use<> {
     let may_speak = for_it.subscribe();

@@ -319,7 +319,9 @@ fn tool(name: &str, asked: &Asked) -> Result<PathBuf, Error> {
     let places = asked.beside().into_iter().chain(PLACES.iter().map(Path::new));
     places.map(|place| place.join(name)).find(|path| path.is_file()).ok_or_else(|| {
         let places = PLACES.join(", ");
-        refused("program_missing", format!("`{}` cannot be installed: there is no `{name}` in {places}; install it", asked.name))
+        // It stands beside `npx`.
+        let elsewhere = if name == "npm" { ", or write `npx` with its whole path, which `command -v npx` prints" } else { "" };
+        refused("program_missing", format!("`{}` cannot be installed: there is no `{name}` in {places}; install it{elsewhere}", asked.name))
     })
 }
 

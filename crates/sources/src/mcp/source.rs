@@ -14,7 +14,8 @@ use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
 use crate::words::{failed, patience, refused};
 use countersign_core::action::{Effect, Profile};
-use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_PROGRAM_STARTS_PER_CORE};
+use countersign_core::effect::Reconciled;
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX, MCP_PROGRAM_STARTS_PER_CORE};
 use countersign_core::ports::events::SOURCE_TOOLS_CHANGED;
 use countersign_core::resident::Residents;
 use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
@@ -45,7 +46,7 @@ pub struct McpConfig {
     /// The spaces whose calls may use it; absent: all.
     pub spaces: Option<BTreeSet<SpaceId>>,
     pub tiers: Tiers,
-    /// How long it may take to list its tools, up to `LIST_TIMEOUT_MS`.
+    /// How long it may take to list its tools, up to `LIST_TIMEOUT_MS_MAX`.
     pub list_timeout_ms: u64,
     /// How long a call may take, up to `CALL_TIMEOUT_MS`.
     pub call_timeout_ms: u64,
@@ -163,7 +164,7 @@ impl McpSource {
             spaces,
             upstream: Arc::new(upstream),
             is_closed,
-            list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS),
+            list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS_MAX),
             connection: Arc::default(),
             opening: Mutex::default(),
             wire: Mutex::default(),
@@ -253,6 +254,17 @@ impl McpSource {
             }
             Err(_) => Err(unopened()),
         }
+    }
+
+    /// The error that a program answers with names what it wants to have or to reach, and its operator can give it that.
+    fn hinted<T>(&self, mut answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Reported { message, .. }) = &mut answer
+            && let Some(hint) = self.wire.lock().as_ref().and_then(|wire| wire.hint(message))
+        {
+            message.push_str("; ");
+            message.push_str(&hint);
+        }
+        answer
     }
 
     /// What a closed program did not do to the end has changed nothing: it reaches nothing that stays.
@@ -397,12 +409,18 @@ impl Source for McpSource {
                 }
                 call::call(&connection, action, params, context, until).await
             };
-            self.closed(self.reconsider(&connection, asked.await).await)
+            self.closed(self.hinted(self.reconsider(&connection, asked.await).await))
         })
     }
 
     fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
+
+    /// What a program had in memory is gone with the server that it answered. If it reaches nothing else, nothing is left of a call.
+    fn reconcile<'a>(&'a self, _: &'a CallContext, _: &'a ActionId, _: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
+        let left = if self.is_closed { Reconciled::DidNot } else { Reconciled::Unknown };
+        Box::pin(std::future::ready(Ok(left)))
     }
 }
 

@@ -121,6 +121,12 @@ impl Wire {
         *self.program.lock() = Some(program);
     }
 
+    /// What to do about an error that the program at the other end answers with.
+    pub(super) fn hint(&self, message: &str) -> Option<String> {
+        let program = self.program.lock().clone();
+        program?.hint(message, &self.given)
+    }
+
     /// What the program at the other end said beside its messages, and how it ended, without the secrets that it was given.
     pub(super) fn last_words(&self) -> Option<LastWords> {
         let program = self.program.lock().clone();

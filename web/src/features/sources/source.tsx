@@ -134,6 +134,7 @@ function Added({ source, row, onEdit }: { source: AddedSource; row: Row; onEdit:
           </ul>
         </Section>
       )}
+      {source.program && <Program program={source.program} />}
       <Settings source={source} row={row} />
       <Section title="At the command line">
         <div className="flex flex-col items-start gap-1">
@@ -327,6 +328,23 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
         </div>
       )}
       <Copy text={`countersign source tiers ${source.id}`} className="mt-2" />
+    </Section>
+  )
+}
+
+/** How its program ended and what to do, or that it runs, and what it said last beside its messages. */
+function Program({ program: { ended, hint, stderr } }: { program: NonNullable<AddedSource['program']> }) {
+  return (
+    <Section title="Its program">
+      <p>
+        {ended ? <span className="text-warn">! It {line(ended)}.</span> : 'It runs.'}
+        {hint && <span className="foreign block">{line(hint)}</span>}
+      </p>
+      {stderr.length > 0 && (
+        <pre className="foreign mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
+          {stderr.map(line).join('\n')}
+        </pre>
+      )}
     </Section>
   )
 }

@@ -164,6 +164,14 @@ test('what is built in has a page too, and nothing else is asked for it', async 
   expect(server.asked.some(asked => asked.path === '/api/v1/sources/files')).toBe(false)
 })
 
+test('a program that failed says how it ended, what to do, and its last lines', async () => {
+  const program = { ended: 'ended with code 7', hint: 'it wants the variable `API_TOKEN`', stderr: ['starting\u{202e}', 'no key'] }
+  openPage('/sources/shop', { ...known, 'GET /api/v1/sources': list([{ ...fixture, program }]) })
+  expect(await screen.findByText('! It ended with code 7.')).toBeTruthy()
+  expect(screen.getByText('it wants the variable `API_TOKEN`')).toBeTruthy()
+  expect(screen.getByText(/^starting\\u\{202e\}\s*no key$/)).toBeTruthy()
+})
+
 test('a source that was removed stays readable', async () => {
   const removed = { ...fixture, removed_at: '2026-11-17T23:00:00Z', harvest: { ...fixture.harvest, actions: [] } }
   openPage('/sources/old', { ...known, 'GET /api/v1/sources/old': () => ({ ...removed, id: 'old', title: 'Old shop' }) })

@@ -171,7 +171,26 @@ pub(super) fn remove(text: &str, section: &str, name: &str) -> Result<String, St
     inside.and_then(|inside| inside.remove(name)).ok_or_else(|| format!("`{section}` has no `{name}`"))?;
     let sections = members(&plain, skip(plain.as_bytes(), 0))?;
     let section = sections.iter().find(|member| member.name == section).ok_or("the section is not there")?;
-    let all = members(&plain, section.value.start)?;
+    checked(without(text, &plain, &section.value, name)?, &expected)
+}
+
+/// The file without that section, if nothing is in it, not even a comment.
+pub(super) fn remove_empty(text: &str, section: &str) -> Result<String, String> {
+    let plain = plain(text)?;
+    let mut expected = meaning(&plain)?;
+    let root = skip(plain.as_bytes(), 0);
+    let sections = if plain.trim().is_empty() { Vec::new() } else { members(&plain, root)? };
+    let Some(found) = sections.iter().find(|member| member.name == section) else { return Ok(text.to_owned()) };
+    if text.get(found.value.start + 1..found.value.end - 1).is_none_or(|inside| !inside.trim().is_empty()) {
+        return Ok(text.to_owned());
+    }
+    expected.as_object_mut().and_then(|sections| sections.remove(section));
+    checked(without(text, &plain, &(root..end_of_value(plain.as_bytes(), root, 0)?), section)?, &expected)
+}
+
+/// The text without a member of the object that is there.
+fn without(text: &str, plain: &str, object: &Range<usize>, name: &str) -> Result<String, String> {
+    let all = members(plain, object.start)?;
     let at = all.iter().position(|member| member.name == name).ok_or("the member is not there")?;
     let gone = &all[at];
     // The comma before it goes too, or the one after it if it is the first.
@@ -189,12 +208,12 @@ pub(super) fn remove(text: &str, section: &str, name: &str) -> Result<String, St
         }
     }
     if all.len() == 1 {
-        let inside = section.value.start + 1..section.value.end - 1 - (gone.value.end - begins);
+        let inside = object.start + 1..object.end - 1 - (gone.value.end - begins);
         if changed.get(inside.clone()).is_some_and(|rest| rest.trim().is_empty()) {
             changed.replace_range(inside, "");
         }
     }
-    checked(changed, &expected)
+    Ok(changed)
 }
 
 /// The text with a member behind the last of an object that begins at `open`.
@@ -276,6 +295,24 @@ mod tests {
             let added = insert(before, "servers", "cs", &json!(1)).unwrap();
             assert_eq!(find(&added, "servers", "cs").unwrap(), Some(json!(1)), "{added}");
             assert_eq!(remove(&added, "servers", "cs").unwrap(), after);
+        }
+    }
+
+    #[test]
+    fn a_section_goes_if_nothing_is_left_in_it() {
+        for (before, after) in [
+            (
+                "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n  \"servers\": {},\n}\n",
+                "{\n  \"$schema\": \"x\",\n  // mine\n  \"a\": 1,\n}\n",
+            ),
+            ("{ \"servers\": {}, \"a\": 1 }", "{  \"a\": 1 }"),
+            ("{ \"servers\": {} }", "{}"),
+            ("{ \"servers\": { /* soon */ } }", "{ \"servers\": { /* soon */ } }"),
+            ("{ \"servers\": { \"b\": 1 } }", "{ \"servers\": { \"b\": 1 } }"),
+            ("{ \"a\": 1 }", "{ \"a\": 1 }"),
+            ("", ""),
+        ] {
+            assert_eq!(remove_empty(before, "servers").unwrap(), after, "{before}");
         }
     }
 

@@ -173,6 +173,12 @@ impl Program {
         insert(text, section, NAME, value).map_err(|why| unreadable(path, &why))
     }
 
+    /// The file without the section of servers, if nothing is in it and it was not there before.
+    pub(super) fn tidy(self, text: &str, before: &str, path: &Path) -> Result<String, Failure> {
+        let had = self == Self::Codex || json_file::names(before).is_ok_and(|names| names.iter().any(|name| name == self.section()));
+        if had { Ok(text.to_owned()) } else { json_file::remove_empty(text, self.section()).map_err(|why| unreadable(path, &why)) }
+    }
+
     /// The file without the entry, and with everything else as it was.
     pub(super) fn remove(self, text: &str, path: &Path) -> Result<String, Failure> {
         let (section, remove) = (self.section(), if self == Self::Codex { toml_file::remove } else { json_file::remove });

@@ -7,12 +7,12 @@ use crate::shared::*;
 use api::Code;
 use api::source::{AddedSourceView, NewSourceRequest, VariableRequest};
 use clap::Args;
-use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX};
 use countersign_core::{SourceId, Tier};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  countersign source add memory -- npx -y @modelcontextprotocol/server-memory    shows what it will see, and asks
+  countersign source add clock -- uvx mcp-server-time                            shows what it will see, and asks
   countersign source add web --allow-host '*.example.org' --yes -- uvx mcp-server-fetch
   countersign source add docs --mcp https://mcp.example.com/mcp                  asks whether to believe it
   countersign source add github --mcp https://api.example.com/mcp --connection github --space main
@@ -89,8 +89,8 @@ pub(super) struct Irreversible {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Limits {
-    /// How long it may take to list its tools
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=LIST_TIMEOUT_MS / 1_000))]
+    /// How long it may take to list its tools, 15 at first
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=LIST_TIMEOUT_MS_MAX / 1_000))]
     list_timeout: Option<u64>,
     /// How long a call may take
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CALL_TIMEOUT_MS / 1_000))]
@@ -144,7 +144,7 @@ impl Add {
             call_timeout_ms: self.limits.call_ms(),
             accept_irreversible: self.irreversible.accept_irreversible,
         };
-        let adding = client.post::<AddedSourceView>(&["sources"], &request);
+        let adding = client.post_within::<AddedSourceView>(&["sources"], &request, program::PATIENCE);
         let answer = program::waited(&format!("starting `{}`", clean::line(&request.name)), adding, terminal).await;
         let answer = answer.map_err(|failure| named_well(failure, &request.name))?;
         let source = &answer.read;

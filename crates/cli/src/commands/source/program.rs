@@ -7,12 +7,13 @@ use api::Code;
 use api::allowed::{AllowedCommand, CommandPlanRequest, CommandPlanView};
 use api::source::VariableRequest;
 use countersign_core::limits::{INSTALL_SECONDS_MAX, MCP_PROGRAM_OPEN_FILES_DEFAULT, PACKAGE_MEMORY_MB_DEFAULT};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// How long packages may take to install.
-const INSTALL: Duration = Duration::from_secs(2 * INSTALL_SECONDS_MAX);
+/// How long packages may take to install, or a program to start and to list its tools.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2 * INSTALL_SECONDS_MAX);
 const TICK: Duration = Duration::from_secs(1);
 /// Whoever does not watch is told less often.
 const TOLD_EVERY_SECONDS: u64 = 20;
@@ -34,7 +35,7 @@ pub(super) async fn agreed_to(
     }
     let typed = allow::words(&command);
     let asked = CommandPlanRequest { command };
-    let planning = client.post_within::<CommandPlanView>(&["allowed", "commands", "plan"], &asked, INSTALL);
+    let planning = client.post_within::<CommandPlanView>(&["allowed", "commands", "plan"], &asked, PATIENCE);
     let planned = waited(&format!("looking at what `{typed}` needs, and installing what is missing"), planning, terminal).await;
     let plan = planned.map_err(|failure| as_admin(failure, name, &typed))?.read;
     let allow = terms.of(plan.command.clone(), variables);
@@ -95,6 +96,18 @@ fn tell(name: &str, plan: &CommandPlanView, allow: &AllowedCommand, env: &[Varia
     for note in &plan.notes {
         line("note", note.clone());
     }
+    for (host, network) in allow.hosts.iter().filter_map(|host| Some((host, not_public(host)?))) {
+        let how = format!("countersign allow network add {network}");
+        line("note", format!("`{host}` is not public, and is reached once its network is allowed, too: {how}"));
+    }
+}
+
+/// The network of a host that is certainly not public. What a name leads to is not known here.
+fn not_public(host: &str) -> Option<String> {
+    let place = host.split_once("://").map_or(host, |(_, place)| place);
+    let name = place.split_once(':').map_or(place, |(name, _)| name);
+    let address = if name == "localhost" { Ipv4Addr::LOCALHOST } else { name.parse().ok()? };
+    (address.is_loopback() || address.is_private() || address.is_link_local()).then(|| format!("{address}/32"))
 }
 
 /// Says how long something takes, as long as it takes.
@@ -117,6 +130,26 @@ pub(super) async fn waited<T>(what: &str, work: impl Future<Output = T>, termina
                     terminal.remark(format!("{what} … {seconds} s"));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_certainly_not_public_is_told_with_its_network() {
+        for (host, network) in [
+            ("http://localhost:5432", Some("127.0.0.1/32")),
+            ("localhost", Some("127.0.0.1/32")),
+            ("https://10.1.2.3:8443", Some("10.1.2.3/32")),
+            ("192.168.0.7", Some("192.168.0.7/32")),
+            ("http://93.184.215.14:5432", None),
+            ("*.example.com", None),
+            ("localhost.example.com", None),
+        ] {
+            assert_eq!(not_public(host).as_deref(), network, "{host}");
         }
     }
 }

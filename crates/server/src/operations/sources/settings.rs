@@ -6,7 +6,8 @@ use super::super::{Error, words};
 use crate::App;
 use api::source::{EditSourceRequest, NewSourceRequest, VariableRequest};
 use countersign_core::limits::{
-    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX, SOURCE_VARIABLES_MAX,
+    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX,
+    SOURCE_VARIABLES_MAX,
 };
 use countersign_core::ports::Connections;
 use countersign_core::ports::connections::{Connection, Wanted};
@@ -52,8 +53,8 @@ pub(super) async fn of_request(
         hints: hints_of(trust_hints),
         tiers: BTreeMap::new(),
         spaces,
-        list_timeout_ms: timeout_of("list_timeout_ms", list_timeout_ms, LIST_TIMEOUT_MS)?,
-        call_timeout_ms: timeout_of("call_timeout_ms", call_timeout_ms, CALL_TIMEOUT_MS)?,
+        list_timeout_ms: timeout_of("list_timeout_ms", list_timeout_ms.unwrap_or(LIST_TIMEOUT_MS), LIST_TIMEOUT_MS_MAX)?,
+        call_timeout_ms: timeout_of("call_timeout_ms", call_timeout_ms.unwrap_or(CALL_TIMEOUT_MS), CALL_TIMEOUT_MS)?,
     })
 }
 
@@ -75,10 +76,10 @@ pub(super) async fn edited(app: &App, by: &Principal, before: &AddedSource, requ
         settings.hints = hints_of(trust_hints);
     }
     if let Some(list_timeout_ms) = list_timeout_ms {
-        settings.list_timeout_ms = timeout_of("list_timeout_ms", Some(list_timeout_ms), LIST_TIMEOUT_MS)?;
+        settings.list_timeout_ms = timeout_of("list_timeout_ms", list_timeout_ms, LIST_TIMEOUT_MS_MAX)?;
     }
     if let Some(call_timeout_ms) = call_timeout_ms {
-        settings.call_timeout_ms = timeout_of("call_timeout_ms", Some(call_timeout_ms), CALL_TIMEOUT_MS)?;
+        settings.call_timeout_ms = timeout_of("call_timeout_ms", call_timeout_ms, CALL_TIMEOUT_MS)?;
     }
     for (tool, tier) in tiers {
         let is_name = ActionId::parse(&format!("{}.{tool}", before.id)).is_ok();
@@ -261,10 +262,6 @@ const fn hints_of(trust_hints: bool) -> Hints {
     if trust_hints { Hints::Trusted } else { Hints::Untrusted }
 }
 
-fn timeout_of(field: &str, given: Option<u64>, max: u64) -> Result<u64, Error> {
-    match given {
-        None => Ok(max),
-        Some(given) if (1..=max).contains(&given) => Ok(given),
-        Some(_) => Err(Error::invalid(format!("`{field}` must be 1 to {max}"))),
-    }
+fn timeout_of(field: &str, timeout_ms: u64, max: u64) -> Result<u64, Error> {
+    if (1..=max).contains(&timeout_ms) { Ok(timeout_ms) } else { Err(Error::invalid(format!("`{field}` must be 1 to {max}"))) }
 }
