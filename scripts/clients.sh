@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# clients.sh: the API's description as others use it. Two tools check it, two generate clients from it, and the program of each in
-# clients/generated runs against a server. Then our own packages, clients/typescript and clients/python, are installed as a user installs them,
-# and run their journeys. Everything is installed and written below target/.
+# clients.sh: the API's description as others use it. Two tools check it. Our own packages, clients/typescript and clients/python, are made from it
+# and installed as a user installs them, and run their journeys. Then two tools generate clients, and the program of each in clients/generated runs
+# against a server. Everything else is installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -19,21 +19,19 @@ main() {
     quietly "$tools/bin/openapi-spec-validator" "$run/openapi.json"
     quietly npm_tool redocly lint "$run/openapi.json"
     start_server
+    typescript
+    python
     generated_typescript
     generated_python
     guide TypeScript ts program.ts
     guide Python python program.py
-    scripts/client-types.sh --check
-    typescript
-    python
     verified
     say "the clients passed after $SECONDS s"
 }
 
 generated_typescript() {
-    cp clients/generated/program.ts clients/generated/tsconfig.json "$clients/generated/"
-    quietly npm_tool openapi-typescript "$run/openapi.json" -o "$clients/generated/api.d.ts"
-    quietly npm_tool tsc -p "$clients/generated"
+    cp clients/generated/program.ts clients/generated/tsconfig.json clients/typescript/api.d.ts "$clients/generated/"
+    quietly "$tsc" -p "$clients/generated"
     quietly node "$clients/generated/program.js"
 }
 
@@ -64,11 +62,12 @@ block() {
 
 # Programs in a new folder and a new environment find nothing but what was installed there.
 typescript() {
+    tsc=$PWD/clients/typescript/node_modules/.bin/tsc
     mkdir "$run/typescript"
     cp clients/typescript/journey.ts clients/typescript/checks.ts "$run/typescript/"
     echo '{"type": "module"}' >"$run/typescript/package.json"
     quietly npm install --prefix "$run/typescript" --no-audit --no-fund "$PWD/clients/typescript"
-    quietly npm_tool tsc --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --module nodenext --target es2022 \
+    quietly "$tsc" --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --module nodenext --target es2022 \
         --types node --typeRoots "$clients/generated/node_modules/@types" "$run/typescript/journey.ts" "$run/typescript/checks.ts"
     quietly node "$run/typescript/journey.js"
     quietly node "$run/typescript/checks.js"

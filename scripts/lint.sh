@@ -65,7 +65,7 @@ tracked_files() {
     if git rev-parse --git-dir >/dev/null 2>&1; then
         git ls-files -z --cached --others --exclude-standard --deduplicate
     else
-        find . -type f -not -path './target/*' -not -path './web/node_modules/*' -print0
+        find . -type f -not -path './target/*' -not -path '*/node_modules/*' -print0
     fi
 }
 

@@ -136,7 +136,7 @@ impl Client {
         let request = request.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
         let response = self.send(request, Effect::Possible).await?;
         if events::is_stream(&response) {
-            return Ok(Reply::Told(Events::new(response)));
+            return Ok(Reply::Told(Box::new(Events::new(response))));
         }
         self.read(response).await.map(Reply::Answered)
     }
@@ -353,7 +353,7 @@ enum Effect {
 /// The answer to a request that asked for events: a plain answer, or a stream of events.
 pub(crate) enum Reply<T> {
     Answered(Answer<T>),
-    Told(Events),
+    Told(Box<Events>),
 }
 
 /// A streamed answer.

@@ -6,7 +6,7 @@ pub(crate) use span::Span;
 
 use crate::client::Client;
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use countersign_core::ActionId;
 use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, PAGE_ROWS_DEFAULT};
@@ -111,6 +111,15 @@ impl Paging {
 pub(crate) fn action_id(text: &str) -> Result<String, String> {
     let id = ActionId::parse(text).map(|id| id.to_string());
     id.map_err(|_| "an action is named by its whole id, such as files.write_text".to_owned())
+}
+
+/// Takes one of the words of a closed set.
+pub(crate) fn one_of<T, const N: usize>(all: [T; N], word: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let find = move |typed: String| all.into_iter().find(|one| word(*one) == typed).ok_or("it is none of these words");
+    PossibleValuesParser::new(all.map(word)).try_map(find)
 }
 
 /// What the clients of a token get over MCP, where their URL says nothing.

@@ -26,9 +26,9 @@ pub enum Class {
     Danger,
 }
 
-impl Tier {
-    pub const ALL: [Self; 5] = [Self::R0, Self::R1, Self::R2, Self::R3, Self::R4];
+crate::words!(Tier { R0 = "R0", R1 = "R1", R2 = "R2", R3 = "R3", R4 = "R4" });
 
+impl Tier {
     pub const fn class(self) -> Class {
         match self {
             Self::R0 | Self::R1 => Class::Read,
@@ -36,45 +36,9 @@ impl Tier {
             Self::R4 => Class::Danger,
         }
     }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::R0 => "R0",
-            Self::R1 => "R1",
-            Self::R2 => "R2",
-            Self::R3 => "R3",
-            Self::R4 => "R4",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tier| tier.as_str() == text)
-    }
 }
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl Class {
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Danger];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Danger => "danger",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(Class { Read = "read", Write = "write", Danger = "danger" });
 
 /// The text is not a source slug or an action id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -187,17 +151,12 @@ pub enum Effect {
     Microphone,
 }
 
-impl Effect {
-    pub const ALL: [Self; 7] = [
-        Self::FilesystemRead,
-        Self::FilesystemWrite,
-        Self::NetworkCall,
-        Self::DeviceNotification,
-        Self::UserVisible,
-        Self::Camera,
-        Self::Microphone,
-    ];
+crate::words!(Effect {
+    FilesystemRead = "filesystem_read", FilesystemWrite = "filesystem_write", NetworkCall = "network_call",
+    DeviceNotification = "device_notification", UserVisible = "user_visible", Camera = "camera", Microphone = "microphone",
+});
 
+impl Effect {
     /// After `it declares that it …`.
     pub const fn in_words(self) -> &'static str {
         match self {
@@ -211,30 +170,12 @@ impl Effect {
         }
     }
 
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::FilesystemRead => "filesystem_read",
-            Self::FilesystemWrite => "filesystem_write",
-            Self::NetworkCall => "network_call",
-            Self::DeviceNotification => "device_notification",
-            Self::UserVisible => "user_visible",
-            Self::Camera => "camera",
-            Self::Microphone => "microphone",
-        }
-    }
-
     /// Whether it records people. Such an action is never below tier R3, so a person decides about each call.
     pub const fn records_people(self) -> bool {
         match self {
             Self::Camera | Self::Microphone => true,
             Self::FilesystemRead | Self::FilesystemWrite | Self::NetworkCall | Self::DeviceNotification | Self::UserVisible => false,
         }
-    }
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -247,21 +188,7 @@ pub enum SafetyClass {
     High,
 }
 
-impl SafetyClass {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "LOW",
-            Self::Medium => "MEDIUM",
-            Self::High => "HIGH",
-        }
-    }
-}
-
-impl fmt::Display for SafetyClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(SafetyClass { Low = "LOW", Medium = "MEDIUM", High = "HIGH" });
 
 /// Whether the effect can be reverted, known before it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -303,6 +230,8 @@ pub enum Profile {
     Resident,
 }
 
+crate::words!(Profile { InProcess = "in_process", Default = "default", HighIsolation = "high_isolation", Resident = "resident" });
+
 impl Profile {
     /// Whether each call runs code of a package.
     pub const fn is_package(self) -> bool {
@@ -310,21 +239,6 @@ impl Profile {
             Self::Default | Self::HighIsolation => true,
             Self::InProcess | Self::Resident => false,
         }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InProcess => "in_process",
-            Self::Default => "default",
-            Self::HighIsolation => "high_isolation",
-            Self::Resident => "resident",
-        }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

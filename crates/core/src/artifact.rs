@@ -4,7 +4,6 @@
 use crate::limits::{ARTIFACT_DEFAULT_SECONDS, ARTIFACT_MEDIA_TYPE_CHARS_MAX, ARTIFACT_NAME_CHARS_MAX, ARTIFACT_TRANSIENT_SECONDS};
 use crate::{ArtifactId, Digest, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp, UserId, clean};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use utoipa::ToSchema;
 
 /// What an artifact is, in one word. It follows from its media type.
@@ -22,22 +21,9 @@ const DOCUMENTS: [&str; 5] = ["application/pdf", "application/rtf", "application
 /// What the media types of office documents begin with.
 const OFFICE: [&str; 2] = ["application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument."];
 
+crate::words!(ArtifactKind { Audio = "audio", Document = "document", Image = "image", Data = "data" });
+
 impl ArtifactKind {
-    pub const ALL: [Self; 4] = [Self::Audio, Self::Document, Self::Image, Self::Data];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Audio => "audio",
-            Self::Document => "document",
-            Self::Image => "image",
-            Self::Data => "data",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     pub fn of_media_type(media_type: &str) -> Self {
         let is_office = OFFICE.iter().any(|begin| media_type.starts_with(begin));
         match media_type.split('/').next().unwrap_or_default() {
@@ -62,21 +48,9 @@ pub enum ArtifactRetention {
     Permanent,
 }
 
+crate::words!(ArtifactRetention { Transient = "transient", Default = "default", Permanent = "permanent" });
+
 impl ArtifactRetention {
-    pub const ALL: [Self; 3] = [Self::Transient, Self::Default, Self::Permanent];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Transient => "transient",
-            Self::Default => "default",
-            Self::Permanent => "permanent",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|retention| retention.as_str() == text)
-    }
-
     /// When an artifact ends that was made now; `None`: not by itself.
     pub fn ends(self, now: Timestamp) -> Option<Timestamp> {
         match self {
@@ -100,39 +74,7 @@ pub enum Visibility {
     Shared,
 }
 
-impl Visibility {
-    pub const ALL: [Self; 3] = [Self::Private, Self::Space, Self::Shared];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Space => "space",
-            Self::Shared => "shared",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|visibility| visibility.as_str() == text)
-    }
-}
-
-impl fmt::Display for ArtifactKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Display for ArtifactRetention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Display for Visibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(Visibility { Private = "private", Space = "space", Shared = "shared" });
 
 /// What an action declares of the artifacts of one kind that it makes. An artifact may say otherwise of how long it is kept, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

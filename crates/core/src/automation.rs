@@ -3,7 +3,6 @@
 use crate::{AutomationId, Digest, DraftId, EventId, FiringId, OrgId, PrincipalId, RunId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 use utoipa::ToSchema;
 
 /// A saved automation. Its definition is stored by its digest, once for each version.
@@ -35,27 +34,7 @@ pub enum AutomationStatus {
     Archived,
 }
 
-impl AutomationStatus {
-    pub const ALL: [Self; 3] = [Self::Active, Self::Paused, Self::Archived];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Archived => "archived",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-}
-
-impl fmt::Display for AutomationStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(AutomationStatus { Active = "active", Paused = "paused", Archived = "archived" });
 
 /// One version of an automation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,28 +73,7 @@ pub enum TriggerType {
     Manual,
 }
 
-impl TriggerType {
-    pub const ALL: [Self; 4] = [Self::Schedule, Self::Webhook, Self::Event, Self::Manual];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Schedule => "schedule",
-            Self::Webhook => "webhook",
-            Self::Event => "event",
-            Self::Manual => "manual",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
-
-impl fmt::Display for TriggerType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(TriggerType { Schedule = "schedule", Webhook = "webhook", Event = "event", Manual = "manual" });
 
 /// What is stored of a trigger besides its definition. It lasts across versions, as long as its id does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,29 +111,9 @@ pub enum FiringOutcome {
     Refused,
 }
 
-impl FiringOutcome {
-    pub const ALL: [Self; 5] = [Self::Started, Self::Skipped, Self::Dropped, Self::Deduplicated, Self::Refused];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Skipped => "skipped",
-            Self::Dropped => "dropped",
-            Self::Deduplicated => "deduplicated",
-            Self::Refused => "refused",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text)
-    }
-}
-
-impl fmt::Display for FiringOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(FiringOutcome {
+    Started = "started", Skipped = "skipped", Dropped = "dropped", Deduplicated = "deduplicated", Refused = "refused",
+});
 
 /// Why a firing came to what it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -210,73 +148,17 @@ pub enum FiringReason {
     FilterTooCostly,
 }
 
+crate::words!(FiringReason {
+    OnTime = "on_time", CaughtUp = "caught_up", Manual = "manual", Rerun = "rerun", CatchUpNone = "catch_up_none",
+    Superseded = "superseded", OutsideWindow = "outside_window", OverMax = "over_max", DstGap = "dst_gap", Paused = "paused",
+    Disabled = "disabled", Filtered = "filtered", AlreadyRunning = "already_running", QueueFull = "queue_full",
+    RateLimited = "rate_limited", Debounced = "debounced", Batched = "batched", SameKey = "same_key", SameEvent = "same_event",
+    InputsInvalid = "inputs_invalid", BudgetEstimate = "budget_estimate", LoopGuard = "loop_guard", ChainTooDeep = "chain_too_deep",
+    CreatorInactive = "creator_inactive", ActionUnavailable = "action_unavailable", BreakerOpen = "breaker_open",
+    FilterTooCostly = "filter_too_costly",
+});
+
 impl FiringReason {
-    pub const ALL: [Self; 27] = [
-        Self::OnTime,
-        Self::CaughtUp,
-        Self::Manual,
-        Self::Rerun,
-        Self::CatchUpNone,
-        Self::Superseded,
-        Self::OutsideWindow,
-        Self::OverMax,
-        Self::DstGap,
-        Self::Paused,
-        Self::Disabled,
-        Self::Filtered,
-        Self::AlreadyRunning,
-        Self::QueueFull,
-        Self::RateLimited,
-        Self::Debounced,
-        Self::Batched,
-        Self::SameKey,
-        Self::SameEvent,
-        Self::InputsInvalid,
-        Self::BudgetEstimate,
-        Self::LoopGuard,
-        Self::ChainTooDeep,
-        Self::CreatorInactive,
-        Self::ActionUnavailable,
-        Self::BreakerOpen,
-        Self::FilterTooCostly,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OnTime => "on_time",
-            Self::CaughtUp => "caught_up",
-            Self::Manual => "manual",
-            Self::Rerun => "rerun",
-            Self::CatchUpNone => "catch_up_none",
-            Self::Superseded => "superseded",
-            Self::OutsideWindow => "outside_window",
-            Self::OverMax => "over_max",
-            Self::DstGap => "dst_gap",
-            Self::Paused => "paused",
-            Self::Disabled => "disabled",
-            Self::Filtered => "filtered",
-            Self::AlreadyRunning => "already_running",
-            Self::QueueFull => "queue_full",
-            Self::RateLimited => "rate_limited",
-            Self::Debounced => "debounced",
-            Self::Batched => "batched",
-            Self::SameKey => "same_key",
-            Self::SameEvent => "same_event",
-            Self::InputsInvalid => "inputs_invalid",
-            Self::BudgetEstimate => "budget_estimate",
-            Self::LoopGuard => "loop_guard",
-            Self::ChainTooDeep => "chain_too_deep",
-            Self::CreatorInactive => "creator_inactive",
-            Self::ActionUnavailable => "action_unavailable",
-            Self::BreakerOpen => "breaker_open",
-            Self::FilterTooCostly => "filter_too_costly",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
-    }
-
     /// What a firing with this reason came to.
     pub const fn outcome(self) -> FiringOutcome {
         match self {
@@ -300,12 +182,6 @@ impl FiringReason {
             | Self::BreakerOpen
             | Self::FilterTooCostly => FiringOutcome::Refused,
         }
-    }
-}
-
-impl fmt::Display for FiringReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -54,25 +54,12 @@ pub enum BatchStatus {
     Denied,
 }
 
+crate::words!(BatchStatus {
+    Pending = "pending", Running = "running", Succeeded = "succeeded", Partial = "partial", Reverted = "reverted", Failed = "failed",
+    Denied = "denied",
+});
+
 impl BatchStatus {
-    pub const ALL: [Self; 7] = [Self::Pending, Self::Running, Self::Succeeded, Self::Partial, Self::Reverted, Self::Failed, Self::Denied];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Partial => "partial",
-            Self::Reverted => "reverted",
-            Self::Failed => "failed",
-            Self::Denied => "denied",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     pub const fn is_final(self) -> bool {
         match self {
             Self::Pending | Self::Running => false,
@@ -91,12 +78,6 @@ impl BatchStatus {
             Self::Failed => "batch.failed",
             Self::Denied => "batch.denied",
         }
-    }
-}
-
-impl fmt::Display for BatchStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

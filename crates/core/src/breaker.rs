@@ -130,21 +130,7 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-impl BreakerState {
-    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half_open",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
+crate::words!(BreakerState { Closed = "closed", Open = "open", HalfOpen = "half_open" });
 
 /// The state of a target that has failed. A target that works has no entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

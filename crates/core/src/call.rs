@@ -78,15 +78,7 @@ pub enum Label {
     Web,
 }
 
-impl Label {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::ActionOutput => "action_output",
-            Self::Web => "web",
-        }
-    }
-}
+crate::words!(Label { User = "user", ActionOutput = "action_output", Web = "web" });
 
 impl Call {
     /// A call with nothing but its params.

@@ -13,15 +13,9 @@ pub enum FileChange {
     Removed,
 }
 
-impl FileChange {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Changed => "changed",
-            Self::Removed => "removed",
-        }
-    }
+crate::words!(FileChange { Created = "created", Changed = "changed", Removed = "removed" });
 
+impl FileChange {
     /// What a revert does to the file.
     #[must_use]
     pub const fn reverted(self) -> Self {

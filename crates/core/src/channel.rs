@@ -8,7 +8,6 @@ use crate::{Band, ChannelId, DeliveryId, InvocationId, OrgId, PrincipalId, Space
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use utoipa::ToSchema;
 
 /// A channel as an admin set it.
@@ -99,21 +98,9 @@ pub fn slack_consent(channel: &ChannelId, user: &str) -> String {
 /// How the values of secrets begin that a channel needs: those of webhooks, and the tokens of Slack.
 const VALUES: [&str; 2] = ["whsec_", "xox"];
 
+crate::words!(ChannelKind { Webhook = "webhook", Slack = "slack", Email = "email" });
+
 impl ChannelKind {
-    pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Webhook => "webhook",
-            Self::Slack => "slack",
-            Self::Email => "email",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     /// Checks the settings of a channel of this kind. Returns the names of the secrets in it, or what is wrong.
     pub fn check(self, settings: &Value) -> Result<BTreeSet<SecretName>, String> {
         let (texts, secrets) = match self {
@@ -160,12 +147,6 @@ impl ChannelKind {
             SecretName::parse(&name).filter(|_| !is_value).ok_or_else(|| format!("`{field}` must be the name of a secret, not its value"))
         };
         secrets.into_iter().flatten().map(named).collect()
-    }
-}
-
-impl fmt::Display for ChannelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -217,22 +198,9 @@ pub enum Moment {
     Ended,
 }
 
+crate::words!(Moment { Pending = "pending", Decided = "decided", InDoubt = "in_doubt", Ended = "ended" });
+
 impl Moment {
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Decided, Self::InDoubt, Self::Ended];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Decided => "decided",
-            Self::InDoubt => "in_doubt",
-            Self::Ended => "ended",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|moment| moment.as_str() == text)
-    }
-
     /// What there is to tell of a call that has just come to this status: that it needs somebody, and to whom that was told, how it went on.
     pub const fn of(status: Status) -> Option<Self> {
         match status {
@@ -309,22 +277,7 @@ pub enum DeliveryState {
     Dead,
 }
 
-impl DeliveryState {
-    pub const ALL: [Self; 4] = [Self::Waiting, Self::Sent, Self::Skipped, Self::Dead];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Sent => "sent",
-            Self::Skipped => "skipped",
-            Self::Dead => "dead",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
+crate::words!(DeliveryState { Waiting = "waiting", Sent = "sent", Skipped = "skipped", Dead = "dead" });
 
 #[cfg(test)]
 mod tests {

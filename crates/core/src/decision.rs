@@ -47,15 +47,9 @@ pub enum ModeSource {
     InferredDefault,
 }
 
-impl ModeSource {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AutomationOverride => "automation_override",
-            Self::OrgDefault => "org_default",
-            Self::InferredDefault => "inferred_default",
-        }
-    }
+crate::words!(ModeSource { AutomationOverride = "automation_override", OrgDefault = "org_default", InferredDefault = "inferred_default" });
 
+impl ModeSource {
     /// For people, after the mode, as in: `deny`, set for the org.
     pub const fn in_words(self) -> &'static str {
         match self {
@@ -63,12 +57,6 @@ impl ModeSource {
             Self::OrgDefault => "set for the org",
             Self::InferredDefault => "inferred from the tier",
         }
-    }
-}
-
-impl fmt::Display for ModeSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -96,28 +84,7 @@ pub enum Drift {
     Appeared,
 }
 
-impl Drift {
-    pub const ALL: [Self; 4] = [Self::None, Self::Textual, Self::Structural, Self::Appeared];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Textual => "textual",
-            Self::Structural => "structural",
-            Self::Appeared => "appeared",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|drift| drift.as_str() == text)
-    }
-}
-
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(Drift { None = "none", Textual = "textual", Structural = "structural", Appeared = "appeared" });
 
 /// Why a decision is stricter than its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,26 +195,7 @@ pub enum Gate {
     Redaction,
 }
 
-impl Gate {
-    pub const ALL: [Self; 6] = [Self::Rbac, Self::Abac, Self::Consent, Self::Space, Self::Safety, Self::Redaction];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rbac => "rbac",
-            Self::Abac => "abac",
-            Self::Consent => "consent",
-            Self::Space => "space",
-            Self::Safety => "safety",
-            Self::Redaction => "redaction",
-        }
-    }
-}
-
-impl fmt::Display for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(Gate { Rbac = "rbac", Abac = "abac", Consent = "consent", Space = "space", Safety = "safety", Redaction = "redaction" });
 
 /// The verdict of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -208,23 +208,7 @@ pub enum GrantState {
     Expired,
 }
 
-impl GrantState {
-    pub const ALL: [Self; 5] = [Self::Requested, Self::Active, Self::Refused, Self::Revoked, Self::Expired];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::Active => "active",
-            Self::Refused => "refused",
-            Self::Revoked => "revoked",
-            Self::Expired => "expired",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
+crate::words!(GrantState { Requested = "requested", Active = "active", Refused = "refused", Revoked = "revoked", Expired = "expired" });
 
 /// What is told of where a grant is in its life: a grant with no calls left is used up, though nothing ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -239,6 +223,10 @@ pub enum GrantStateName {
     /// With no calls left, also if it was revoked since.
     UsedUp,
 }
+
+crate::words!(GrantStateName {
+    Requested = "requested", Active = "active", Refused = "refused", Revoked = "revoked", Expired = "expired", UsedUp = "used_up",
+});
 
 /// A grant, or the request for one.
 #[derive(Clone, Debug, PartialEq)]

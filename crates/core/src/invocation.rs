@@ -16,7 +16,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 use std::collections::BTreeMap;
-use std::fmt;
 use utoipa::ToSchema;
 
 /// The status of an invocation.
@@ -39,41 +38,12 @@ pub enum Status {
     InDoubt,
 }
 
+crate::words!(Status {
+    Pending = "pending", Approved = "approved", Running = "running", Succeeded = "succeeded", Failed = "failed", Reverted = "reverted",
+    Denied = "denied", Quarantined = "quarantined", Expired = "expired", Cancelled = "cancelled", InDoubt = "in_doubt",
+});
+
 impl Status {
-    pub const ALL: [Self; 11] = [
-        Self::Pending,
-        Self::Approved,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Reverted,
-        Self::Denied,
-        Self::Quarantined,
-        Self::Expired,
-        Self::Cancelled,
-        Self::InDoubt,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Reverted => "reverted",
-            Self::Denied => "denied",
-            Self::Quarantined => "quarantined",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-            Self::InDoubt => "in_doubt",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Whether an invocation in this status has a receipt and never changes again.
     pub const fn is_final(self) -> bool {
         match self {
@@ -108,12 +78,6 @@ impl Status {
             Self::Cancelled => "invocation.cancelled",
             Self::InDoubt => "invocation.doubted",
         }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

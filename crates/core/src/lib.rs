@@ -48,8 +48,10 @@ pub mod run;
 pub mod secret;
 pub mod session;
 pub mod source;
+pub mod sse;
 pub mod switch;
 pub mod time;
+mod words;
 
 pub use action::{Action, ActionId, SourceId, Tier};
 pub use amount::Amount;

@@ -13,20 +13,7 @@ pub enum McpTools {
     Meta,
 }
 
-impl McpTools {
-    pub const ALL: [Self; 2] = [Self::Catalogue, Self::Meta];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Catalogue => "catalogue",
-            Self::Meta => "meta",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tools| tools.as_str() == text)
-    }
-}
+crate::words!(McpTools { Catalogue = "catalogue", Meta = "meta" });
 
 /// What the clients of a token get over MCP. It gives no right, so it is not part of what the token is signed for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -18,22 +18,9 @@ pub enum Observed {
     Held,
 }
 
+crate::words!(Observed { Mode = "mode", Grant = "grant", Person = "person", Held = "held" });
+
 impl Observed {
-    pub const ALL: [Self; 4] = [Self::Mode, Self::Grant, Self::Person, Self::Held];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Mode => "mode",
-            Self::Grant => "grant",
-            Self::Person => "person",
-            Self::Held => "held",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|observed| observed.as_str() == text)
-    }
-
     /// Whether the call ran although nobody was asked.
     pub const fn ran_unasked(self) -> bool {
         match self {

@@ -79,26 +79,12 @@ pub enum Role {
     Owner,
 }
 
-impl Role {
-    pub const ALL: [Self; 5] = [Self::Viewer, Self::Member, Self::Approver, Self::Admin, Self::Owner];
+crate::words!(Role { Viewer = "viewer", Member = "member", Approver = "approver", Admin = "admin", Owner = "owner" });
 
+impl Role {
     /// The highest role that the groups of an issuer give by themselves. It does not approve: whether somebody who signs in for the first time is
     /// somebody else than the people who are there already is for a person to say.
     pub const OF_GROUPS: Self = Self::Member;
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Approver => "approver",
-            Self::Admin => "admin",
-            Self::Owner => "owner",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == text)
-    }
 
     /// The role with its article, for a sentence.
     pub const fn with_article(self) -> &'static str {
@@ -155,32 +141,10 @@ pub enum Permission {
     ManageIdentity,
 }
 
-impl Permission {
-    pub const ALL: [Self; 7] =
-        [Self::Invoke, Self::ReadSession, Self::Read, Self::CreateSession, Self::Approve, Self::ManagePolicy, Self::ManageIdentity];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Invoke => "invoke",
-            Self::ReadSession => "read_session",
-            Self::Read => "read",
-            Self::CreateSession => "create_session",
-            Self::Approve => "approve",
-            Self::ManagePolicy => "manage_policy",
-            Self::ManageIdentity => "manage_identity",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|permission| permission.as_str() == text)
-    }
-}
-
-impl fmt::Display for Permission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+crate::words!(Permission {
+    Invoke = "invoke", ReadSession = "read_session", Read = "read", CreateSession = "create_session", Approve = "approve",
+    ManagePolicy = "manage_policy", ManageIdentity = "manage_identity",
+});
 
 /// The device that a token is bound to, in the words of whoever bound it. Nothing proves that its bearer is on that device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

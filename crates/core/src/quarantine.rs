@@ -24,18 +24,7 @@ pub enum Holds {
     Output,
 }
 
-impl Holds {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Params => "params",
-            Self::Output => "output",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Params, Self::Output].into_iter().find(|holds| holds.as_str() == text)
-    }
-}
+crate::words!(Holds { Params = "params", Output = "output" });
 
 /// Where a quarantine is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -48,22 +37,7 @@ pub enum QuarantineState {
     Expired,
 }
 
-impl QuarantineState {
-    pub const ALL: [Self; 4] = [Self::Held, Self::Released, Self::Discarded, Self::Expired];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Released => "released",
-            Self::Discarded => "discarded",
-            Self::Expired => "expired",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
+crate::words!(QuarantineState { Held = "held", Released = "released", Discarded = "discarded", Expired = "expired" });
 
 /// A quarantined call.
 #[derive(Clone, Debug, PartialEq, Eq)]

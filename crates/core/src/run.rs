@@ -5,7 +5,6 @@ use crate::invocation::{Failure, NOT_KEPT};
 use crate::{ArtifactId, AutomationId, Digest, FiringId, InvocationId, OrgId, PrincipalId, RunId, SessionId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 use utoipa::ToSchema;
 
 /// Where a run is in its life.
@@ -25,27 +24,12 @@ pub enum RunStatus {
     Quarantined,
 }
 
+crate::words!(RunStatus {
+    Pending = "pending", Running = "running", Waiting = "waiting", Succeeded = "succeeded", Failed = "failed", TimedOut = "timed_out",
+    Cancelled = "cancelled", Quarantined = "quarantined",
+});
+
 impl RunStatus {
-    pub const ALL: [Self; 8] =
-        [Self::Pending, Self::Running, Self::Waiting, Self::Succeeded, Self::Failed, Self::TimedOut, Self::Cancelled, Self::Quarantined];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-            Self::Quarantined => "quarantined",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// A final status never changes.
     pub const fn is_final(self) -> bool {
         match self {
@@ -65,12 +49,6 @@ impl RunStatus {
             Self::Cancelled => "automation.run.cancelled",
             Self::Quarantined => "automation.run.quarantined",
         }
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -97,18 +75,7 @@ pub enum Phase {
     OnFailure,
 }
 
-impl Phase {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::OnFailure => "on_failure",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Plan, Self::OnFailure].into_iter().find(|phase| phase.as_str() == text)
-    }
-}
+crate::words!(Phase { Plan = "plan", OnFailure = "on_failure" });
 
 /// Why a run failed, and at which step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

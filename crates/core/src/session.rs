@@ -24,18 +24,9 @@ pub enum Attendance {
     Unattended,
 }
 
+crate::words!(Attendance { Interactive = "interactive", Unattended = "unattended" });
+
 impl Attendance {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Interactive => "interactive",
-            Self::Unattended => "unattended",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Interactive, Self::Unattended].into_iter().find(|attendance| attendance.as_str() == text)
-    }
-
     /// How long a pending invocation waits for a person.
     pub const fn approval_seconds(self) -> u64 {
         match self {
@@ -85,22 +76,9 @@ pub enum Band {
     Black,
 }
 
+crate::words!(Band { Green = "green", Amber = "amber", Red = "red", Black = "black" });
+
 impl Band {
-    pub const ALL: [Self; 4] = [Self::Green, Self::Amber, Self::Red, Self::Black];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Green => "green",
-            Self::Amber => "amber",
-            Self::Red => "red",
-            Self::Black => "black",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|band| band.as_str() == text)
-    }
-
     /// What is redacted before a source sees it, in a space that has no setting of its own.
     pub const fn redacts(self) -> &'static [Kind] {
         match self {
@@ -129,6 +107,8 @@ pub enum SelfApproval {
     Refused,
 }
 
+crate::words!(SelfApproval { Allowed = "allowed", Refused = "refused" });
+
 /// What a space keeps of calls that have ended: their texts, redacted and truncated, or only digests of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -138,18 +118,7 @@ pub enum Keeps {
     Digests,
 }
 
-impl Keeps {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Texts => "texts",
-            Self::Digests => "digests",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Texts, Self::Digests].into_iter().find(|keeps| keeps.as_str() == text)
-    }
-}
+crate::words!(Keeps { Texts = "texts", Digests = "digests" });
 
 /// A scope inside an org.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,22 +204,7 @@ pub enum Kind {
     Face,
 }
 
-impl Kind {
-    pub const ALL: [Self; 4] = [Self::Email, Self::Phone, Self::Secret, Self::Face];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Email => "email",
-            Self::Phone => "phone",
-            Self::Secret => "secret",
-            Self::Face => "face",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
+crate::words!(Kind { Email = "email", Phone = "phone", Secret = "secret", Face = "face" });
 
 /// What a space redacts before a source sees it; by default what its band says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -88,27 +88,15 @@ pub enum Stop {
     AsDryRun,
 }
 
-impl Stop {
-    pub const ALL: [Self; 3] = [Self::Everything, Self::ExceptDryRuns, Self::AsDryRun];
+crate::words!(Stop { Everything = "everything", ExceptDryRuns = "except_dry_runs", AsDryRun = "as_dry_run" });
 
+impl Stop {
     /// Whether dry runs are possible while the switch is on.
     pub const fn spares_dry_runs(self) -> bool {
         match self {
             Self::Everything => false,
             Self::ExceptDryRuns | Self::AsDryRun => true,
         }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Everything => "everything",
-            Self::ExceptDryRuns => "except_dry_runs",
-            Self::AsDryRun => "as_dry_run",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stop| stop.as_str() == text)
     }
 }
 

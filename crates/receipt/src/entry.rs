@@ -6,7 +6,6 @@ use countersign_core::{Digest, LogId, Timestamp, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::fmt;
 use utoipa::ToSchema;
 
 /// The value of `prev` in the first entry.
@@ -37,34 +36,10 @@ pub enum Kind {
     Batch,
 }
 
-impl Kind {
-    pub const ALL: [Self; 9] =
-        [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Identity, Self::Answer, Self::Intent, Self::Receipt, Self::Batch];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Mode => "mode",
-            Self::Space => "space",
-            Self::Rule => "rule",
-            Self::Identity => "identity",
-            Self::Answer => "answer",
-            Self::Intent => "intent",
-            Self::Receipt => "receipt",
-            Self::Batch => "batch",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+countersign_core::words!(Kind {
+    Key = "key", Mode = "mode", Space = "space", Rule = "rule", Identity = "identity", Answer = "answer", Intent = "intent",
+    Receipt = "receipt", Batch = "batch",
+});
 
 /// The place of an entry. `seq` starts at 0 and has no gaps; `prev` is the digest of the payload before.
 #[derive(Clone, Debug, PartialEq, Eq)]

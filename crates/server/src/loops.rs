@@ -60,8 +60,8 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if is_time_to_forget {
             forgotten_at = Instant::now();
         }
-        if is_time_to_forget && let Err(error) = store.forget_servers().await {
-            tracing::warn!(%error, "servers that are long gone could not be forgotten; they are tried again");
+        if is_time_to_forget {
+            tell("servers that are long gone", store.forget_servers().await);
         }
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
@@ -71,32 +71,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             metrics.run_upkeep();
         }
         for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
-            if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
-                tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_lines(&org.id).await {
-                tracing::warn!(%error, "calls that nobody asked for again could not be forgotten; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_drafts(&org.id).await {
-                tracing::warn!(%error, "drafts that nobody saved could not be forgotten; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_firings(&org.id).await {
-                tracing::warn!(%error, "firings of long ago could not be forgotten; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_documents(&org.id).await {
-                tracing::warn!(%error, "documents that were removed long ago could not be forgotten; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_deliveries(&org.id).await {
-                tracing::warn!(%error, "notices that were delivered long ago could not be forgotten; they are tried again");
-            }
-            if is_time_to_forget && let Err(error) = store.forget_dead_letters(&org.id).await {
-                tracing::warn!(%error, "events that were given up long ago could not be forgotten; they are tried again");
-            }
             if is_time_to_forget {
+                forget_what_is_over(&store, &org.id).await;
                 forget_what_is_old(&store, &org.id).await;
-            }
-            if is_time_to_forget && let Err(error) = store.forget_breakers(&org.id).await {
-                tracing::warn!(%error, "targets that failed long ago could not be forgotten; they are tried again");
             }
             if let Err(error) = store.expire_grants(&org.id).await {
                 tracing::warn!(%error, "grants past their time could not be marked; they allow nothing, and are tried again");
@@ -109,6 +86,23 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if let Err(error) = measure(&store, &mut lags).await {
             tracing::warn!(%error, "the queue could not be counted; its metrics keep their last values");
         }
+    }
+}
+
+async fn forget_what_is_over(store: &Store, org: &OrgId) {
+    tell("expired idempotency keys", store.forget_expired_keys(org).await);
+    tell("calls that nobody asked for again", store.forget_lines(org).await);
+    tell("drafts that nobody saved", store.forget_drafts(org).await);
+    tell("firings of long ago", store.forget_firings(org).await);
+    tell("documents that were removed long ago", store.forget_documents(org).await);
+    tell("notices that were delivered long ago", store.forget_deliveries(org).await);
+    tell("events that were given up long ago", store.forget_dead_letters(org).await);
+    tell("targets that failed long ago", store.forget_breakers(org).await);
+}
+
+fn tell<T>(what: &str, forgotten: Result<T, store::Error>) {
+    if let Err(error) = forgotten {
+        tracing::warn!(%error, "{what} could not be forgotten; they are tried again");
     }
 }
 

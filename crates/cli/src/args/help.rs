@@ -82,6 +82,35 @@ fn groups(command: &Command, columns: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use expect_test::expect_file;
+    use std::path::Path;
+
+    /// After an intended change, `UPDATE_EXPECT=1 cargo test -p countersign-cli --lib help` writes the files.
+    #[test]
+    fn help_is_as_committed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/help");
+        let mut tree = command(None);
+        expect_file![folder.join("countersign.txt")].assert_eq(&printed(&mut tree, &[]));
+        for (group, names) in GROUPS {
+            let pages: String = names.iter().map(|name| pages(&mut tree, &[*name])).collect();
+            expect_file![folder.join(format!("{}.txt", group.to_lowercase()))].assert_eq(&pages);
+        }
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), GROUPS.len() + 1, "a file of a group that is gone");
+    }
+
+    /// What `--help` prints of a command and of those below it. The flags of all commands are on the page of the whole program.
+    fn pages(tree: &mut Command, words: &[&str]) -> String {
+        let help = printed(tree, words);
+        let (own, _) = help.split_once("\nEverywhere:\n").unwrap();
+        let command = words.iter().fold(&*tree, |at, word| at.find_subcommand(word).unwrap());
+        let below: Vec<_> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+        let below: String = below.iter().map(|name| pages(tree, &[words, &[name.as_str()]].concat())).collect();
+        format!("=== countersign {}\n{own}\n{below}", words.join(" "))
+    }
+
+    fn printed(tree: &mut Command, words: &[&str]) -> String {
+        tree.try_get_matches_from_mut([&["countersign"][..], words, &["--help"]].concat()).unwrap_err().to_string()
+    }
 
     #[test]
     fn every_command_stands_in_exactly_one_group() {

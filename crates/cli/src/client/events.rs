@@ -2,9 +2,11 @@
 
 use super::{Answer, Pieces, problem_of, read_as};
 use crate::exit::Failure;
+use countersign_core::sse::{Decoder, SentEvent};
 use reqwest::{Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::VecDeque;
 
 pub(crate) const MEDIA_TYPE: &str = "text/event-stream";
 
@@ -18,7 +20,8 @@ pub(crate) struct Event {
 /// A stream of events.
 pub(crate) struct Events {
     pieces: Pieces,
-    read: Vec<u8>,
+    decoder: Decoder,
+    ready: VecDeque<SentEvent>,
 }
 
 impl Event {
@@ -41,36 +44,27 @@ pub(super) fn is_stream(response: &Response) -> bool {
 
 impl Events {
     pub(super) fn new(response: Response) -> Self {
-        Self { pieces: Pieces { response }, read: Vec::new() }
+        Self { pieces: Pieces { response }, decoder: Decoder::new(usize::MAX), ready: VecDeque::new() }
     }
 
     /// The next event; `None` at the end. Comments, which the server sends to keep the connection alive, are skipped. Cancelling this
     /// future loses no data.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
-            while let Some(text) = self.take() {
-                if let Some(event) = parse(&text) {
+            while let Some(event) = self.ready.pop_front() {
+                if let Some(event) = named(event) {
                     return Ok(Some(event));
                 }
             }
-            match self.pieces.next().await? {
-                Some(piece) => self.read.extend_from_slice(piece.as_ref()),
-                None => return Ok(None),
-            }
+            let Some(piece) = self.pieces.next().await? else { return Ok(None) };
+            let events = self.decoder.feed(piece.as_ref()).map_err(|_not_utf8| Failure::failed("the server's events are not UTF-8"))?;
+            self.ready.extend(events);
         }
-    }
-
-    /// Takes the text up to the next empty line, which is one event.
-    fn take(&mut self) -> Option<String> {
-        let end = self.read.windows(2).position(|two| two == b"\n\n")?;
-        let text: Vec<_> = self.read.drain(..end + 2).collect();
-        Some(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
-fn parse(text: &str) -> Option<Event> {
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
-    Some(Event { name: field("event")?.to_owned(), data: serde_json::from_str(field("data")?).ok()? })
+fn named(event: SentEvent) -> Option<Event> {
+    Some(Event { name: event.name?, data: serde_json::from_str(&event.data?).ok()? })
 }
 
 #[cfg(test)]
@@ -80,16 +74,10 @@ mod tests {
 
     #[test]
     fn an_event_has_a_name_and_data_and_everything_else_is_none() {
-        let event = |name: &str, data| Some(Event { name: name.to_owned(), data });
-        for (text, expected) in [
-            ("event: progress\ndata: {\"seq\":1}\n\n", event("progress", json!({ "seq": 1 }))),
-            ("data:7\nevent:end\n\n", event("end", json!(7))),
-            (": \n\n", None),
-            ("event: end\n\n", None),
-            ("data: {}\n\n", None),
-            ("event: end\ndata: {\n\n", None),
-        ] {
-            assert_eq!(parse(text), expected, "{text}");
-        }
+        let event = |name: &str, data| Event { name: name.to_owned(), data };
+        let text = ": \n\nevent: progress\ndata: {\"seq\":1}\n\nevent: end\n\ndata: {}\n\nevent: end\ndata: {\n\ndata:7\nevent:end\n\n";
+        let events = Decoder::new(usize::MAX).feed(text.as_bytes()).unwrap();
+        let named: Vec<_> = events.into_iter().filter_map(named).collect();
+        assert_eq!(named, [event("progress", json!({ "seq": 1 })), event("end", json!(7))]);
     }
 }

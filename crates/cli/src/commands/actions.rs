@@ -4,13 +4,14 @@
 pub(super) mod guide;
 
 use super::action::{self, invoke::Call};
-use super::grant::{self, State};
+use super::grant;
 use super::sum;
 use crate::shared::*;
 use api::Page;
 use api::invocation::GrantScopeName;
 use api::rules::{GrantView, SessionGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::grant::GrantStateName;
 use serde_json::json;
 
 #[derive(Debug, Subcommand)]
@@ -115,8 +116,8 @@ Examples:
   countersign actions grants list --state requested            what waits for an answer")]
     List {
         /// Those in this state; active when absent
-        #[arg(long, value_enum)]
-        state: Option<State>,
+        #[arg(long, value_parser = one_of(GrantStateName::ALL, GrantStateName::as_str))]
+        state: Option<GrantStateName>,
         /// The session, if the token is not that of its agent
         #[arg(long, value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
         session: Option<String>,
@@ -150,7 +151,7 @@ impl Actions {
             Self::Run(Run { which, call }) => call.run(format!("{}.{}", which.source, which.name()), client, terminal).await,
             Self::Grant(Requested::Request(request)) => request.run(client, terminal).await,
             Self::Grants(Usable::List { state, session, paging }) => {
-                usable(state.unwrap_or(State::Active), session.as_deref(), &paging, client, terminal).await
+                usable(state.unwrap_or(GrantStateName::Active), session.as_deref(), &paging, client, terminal).await
             }
         }
     }
@@ -184,17 +185,21 @@ impl Request {
 }
 
 /// Lists the grants of a session that are in this state.
-async fn usable(state: State, session: Option<&str>, paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+async fn usable(
+    state: GrantStateName,
+    session: Option<&str>,
+    paging: &Paging,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Exit, Failure> {
     let session = guide::whose(session, client).await?;
-    let query: Vec<_> = paging.query().into_iter().chain([("state", state.name())]).collect();
+    let query: Vec<_> = paging.query().into_iter().chain([("state", state.to_string())]).collect();
     let Answer { read, raw } = client.get::<Page<GrantView>>(&["sessions", &session, "actions", "grants"], &query).await?;
-    let empty = match state {
-        State::Active => "no grants: every call is approved by itself".to_owned(),
-        State::Requested | State::Refused | State::Revoked | State::Expired | State::UsedUp => "no grant matches".to_owned(),
-    };
+    let is_active = state == GrantStateName::Active;
+    let empty = if is_active { "no grants: every call is approved by itself" } else { "no grant matches" }.to_owned();
     resource::write(&read.items, &raw, empty, client, terminal).await?;
     if let Some(next) = &read.next {
-        terminal.next(format!("countersign actions grants list --state {}{}", state.name(), paging.next(next)));
+        terminal.next(format!("countersign actions grants list --state {state}{}", paging.next(next)));
     }
     Ok(Exit::Ok)
 }

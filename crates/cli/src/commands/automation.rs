@@ -18,7 +18,7 @@ use api::automation::{
     AutomationVersionView, AutomationView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, ValidDefinitionResponse,
 };
 use api::run::RunAutomationRequest;
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use countersign_core::AutomationId;
 use countersign_core::automation::AutomationStatus;
 use serde_json::Value;
@@ -31,8 +31,8 @@ pub(crate) enum Automation {
   countersign automation list --status archived")]
     List {
         /// Only those with this status; all but the archived ones when absent
-        #[arg(long, value_enum)]
-        status: Option<State>,
+        #[arg(long, value_parser = one_of(AutomationStatus::ALL, AutomationStatus::as_str))]
+        status: Option<AutomationStatus>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -113,13 +113,6 @@ pub(crate) enum Automation {
     /// Manage drafts: definitions that wait for a person to save them
     #[command(subcommand)]
     Draft(draft::Draft),
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum State {
-    Active,
-    Paused,
-    Archived,
 }
 
 #[derive(Debug, Args)]
@@ -254,8 +247,7 @@ impl Automation {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { status, paging } => {
-                let word = |state: State| state.to_possible_value().map(|value| value.get_name().to_owned());
-                let asked = Asked::of(&paging).only("status", status.and_then(word));
+                let asked = Asked::of(&paging).only("status", status.map(|status| status.to_string()));
                 resource::list::<AutomationView>(asked, client, terminal).await?;
             }
             Self::Show { automation } => {

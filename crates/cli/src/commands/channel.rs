@@ -5,7 +5,7 @@ use api::channel::{
     ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
 };
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use countersign_core::channel::{ChannelKind, DeliveryState};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, Tier};
@@ -57,8 +57,8 @@ pub(crate) enum Channel {
         #[arg(value_name = "NAME")]
         channel: Option<String>,
         /// Only those in this state
-        #[arg(long, value_enum)]
-        state: Option<State>,
+        #[arg(long, value_parser = one_of(DeliveryState::ALL, DeliveryState::as_str))]
+        state: Option<DeliveryState>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -148,14 +148,6 @@ struct Kind {
     /// Mail to this address; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     email: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum State {
-    Waiting,
-    Sent,
-    Skipped,
-    Dead,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -320,8 +312,7 @@ impl Channel {
                 terminal.done("removed", &channel, &json!({ "name": channel, "removed": true }))?;
             }
             Self::Deliveries { channel, state, paging } => {
-                let word = |state: State| state.to_possible_value().map(|value| value.get_name().to_owned());
-                let asked = Asked::of(&paging).word("channel", channel).only("state", state.and_then(word));
+                let asked = Asked::of(&paging).word("channel", channel).only("state", state.map(|state| state.to_string()));
                 resource::list::<DeliveryView>(asked, client, terminal).await?;
             }
             Self::Retry { channel, delivery } => {

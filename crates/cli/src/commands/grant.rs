@@ -7,7 +7,7 @@ use crate::style::time;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantView, NewGrantRequest};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use countersign_core::grant::GrantStateName;
 use countersign_core::limits::PAGE_ROWS_MAX;
 
@@ -17,8 +17,8 @@ pub(crate) enum Grant {
     #[command(before_help = "Examples:\n  countersign grant list --state requested                what agents request")]
     List {
         /// Only those in this state
-        #[arg(long, value_enum)]
-        state: Option<State>,
+        #[arg(long, value_parser = one_of(GrantStateName::ALL, GrantStateName::as_str))]
+        state: Option<GrantStateName>,
         /// Only those this session can use or has requested
         #[arg(long, value_name = "SESSION")]
         session: Option<String>,
@@ -120,17 +120,6 @@ pub(crate) struct Whose {
     org: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum State {
-    Requested,
-    Active,
-    Refused,
-    Revoked,
-    Expired,
-    #[value(name = "used_up")]
-    UsedUp,
-}
-
 impl Resource for GrantView {
     const NOUN: &'static str = "grant";
     const LIST: &'static str = "grant list";
@@ -225,7 +214,7 @@ impl Grant {
         let answer = match self {
             Self::List { state, session, paging } => {
                 let session = maybe_id_of::<SessionView>(session.as_deref(), client).await?;
-                let asked = Asked::of(&paging).only("state", state.map(State::name)).only("session", session);
+                let asked = Asked::of(&paging).only("state", state.map(|state| state.to_string())).only("session", session);
                 resource::list::<GrantView>(asked, client, terminal).await?;
                 return Ok(Exit::Ok);
             }
@@ -271,13 +260,6 @@ impl Grant {
     }
 }
 
-impl State {
-    /// The word for it, on the command line and on the wire.
-    pub(super) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
 /// Shows a grant that was just asked for, and says if a person has to approve it first.
 pub(super) async fn requested(answer: &Answer<GrantView>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     if answer.read.state != GrantStateName::Requested {
@@ -293,7 +275,7 @@ pub(super) async fn requested(answer: &Answer<GrantView>, client: &Client, termi
 
 /// How many requests for grants wait for an answer, of one page; none if the list cannot be read.
 pub(super) async fn waiting(client: &Client) -> u64 {
-    let query = [("state", State::Requested.name()), ("limit", PAGE_ROWS_MAX.to_string())];
+    let query = [("state", GrantStateName::Requested.to_string()), ("limit", PAGE_ROWS_MAX.to_string())];
     let page = client.get::<api::Page<GrantView>>(GrantView::PATH, &query).await.ok();
     page.map_or(0, |page| page.read.items.len() as u64)
 }

@@ -3,7 +3,6 @@
 
 pub(super) mod bridge;
 mod message;
-mod sse;
 
 use crate::context::Environment;
 use crate::shared::*;

@@ -6,7 +6,7 @@ use super::pattern;
 use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use countersign_core::action::{Class, SafetyClass};
 use countersign_core::decision::{Drift, Reason};
 use serde_json::json;
@@ -34,8 +34,8 @@ pub(crate) enum Mode {
         /// Such as files.write_text; * stands for any text, for the actions that there are now
         action: String,
         /// What happens to its calls
-        #[arg(value_enum)]
-        mode: Choice,
+        #[arg(value_parser = one_of(countersign_core::Mode::ALL, countersign_core::Mode::as_str))]
+        mode: countersign_core::Mode,
         /// Automations can only tighten it
         #[arg(long, conflicts_with = "automation")]
         locked: bool,
@@ -78,14 +78,6 @@ pub(crate) enum Mode {
         #[command(flatten)]
         agreed: Agreed,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Choice {
-    Allow,
-    RequireApproval,
-    Deny,
 }
 
 impl Resource for ModeView {
@@ -146,11 +138,6 @@ impl Mode {
                 resource::list::<ModeView>(Asked::of(&paging).only("automation", automation), client, terminal).await?;
             }
             Self::Set { action, mode, locked, automation, agreed } => {
-                let mode = match mode {
-                    Choice::Allow => countersign_core::Mode::Allow,
-                    Choice::RequireApproval => countersign_core::Mode::RequireApproval,
-                    Choice::Deny => countersign_core::Mode::Deny,
-                };
                 if pattern::is_one(&action) {
                     let automation = automation_of(automation, client).await?;
                     let request = SetModeRequest { mode, locked };

@@ -5,7 +5,7 @@ use super::outcome;
 use crate::shared::*;
 use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use countersign_core::quarantine::{Holds, QuarantineState};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -16,8 +16,8 @@ pub(crate) enum Quarantine {
     #[command(before_help = "Examples:\n  countersign quarantine list --state held")]
     List {
         /// Only those in this state
-        #[arg(long, value_enum)]
-        state: Option<State>,
+        #[arg(long, value_parser = one_of(QuarantineState::ALL, QuarantineState::as_str))]
+        state: Option<QuarantineState>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -55,14 +55,6 @@ pub(crate) enum Quarantine {
         #[command(flatten)]
         agreed: Agreed,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum State {
-    Held,
-    Released,
-    Discarded,
-    Expired,
 }
 
 impl Resource for QuarantineView {
@@ -122,8 +114,8 @@ impl Quarantine {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { state, paging } => {
-                let state = state.and_then(|state| state.to_possible_value()).map(|value| value.get_name().to_owned());
-                resource::list::<QuarantineView>(Asked::of(&paging).only("state", state), client, terminal).await?;
+                let asked = Asked::of(&paging).only("state", state.map(|state| state.to_string()));
+                resource::list::<QuarantineView>(asked, client, terminal).await?;
             }
             Self::Show { quarantined: id, payload: true } => {
                 // The record is asked for first: it says what the id is where nothing is held.

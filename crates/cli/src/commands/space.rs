@@ -7,7 +7,8 @@ use super::action::params;
 use crate::shared::*;
 use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_core::{SpaceId, Tier, session};
+use countersign_core::session::{Band, Keeps, Kind, SelfApproval};
+use countersign_core::{SpaceId, Tier};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ Examples:
         /// Its name or its id
         space: String,
         /// The band
-        #[arg(value_enum)]
+        #[arg(value_parser = one_of(Band::ALL, Band::as_str))]
         band: Band,
     },
     /// Change a space
@@ -50,7 +51,7 @@ Examples:
         /// Its name or its id
         space: String,
         /// Whether the requester, or the owner of the agent, may approve
-        #[arg(long, value_enum, value_name = "RULE")]
+        #[arg(long, value_parser = one_of(SelfApproval::ALL, SelfApproval::as_str), value_name = "RULE")]
         self_approval: SelfApproval,
     },
     /// Set how many different people must approve, by tier
@@ -76,7 +77,7 @@ Examples:
         /// Its name or its id
         space: String,
         /// What stays
-        #[arg(value_enum)]
+        #[arg(value_parser = one_of(Keeps::ALL, Keeps::as_str))]
         keeps: Keeps,
     },
     /// Set whether calls of class HIGH need a consent or an approval, or run without
@@ -156,7 +157,7 @@ pub(crate) struct Redact {
     /// Its name or its id
     space: String,
     /// What to redact
-    #[arg(value_enum, value_name = "KIND", required_unless_present_any = ["none", "by_band"], conflicts_with_all = ["none", "by_band"])]
+    #[arg(value_parser = one_of(Kind::ALL, Kind::as_str), value_name = "KIND", required_unless_present_any = ["none", "by_band"], conflicts_with_all = ["none", "by_band"])]
     kinds: Vec<Kind>,
     /// The country of national phone numbers, as two letters
     #[arg(long = "region", value_name = "REGION", conflicts_with = "none")]
@@ -170,48 +171,9 @@ pub(crate) struct Redact {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Kind {
-    Email,
-    Phone,
-    Secret,
-    Face,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Band {
-    Green,
-    Amber,
-    Red,
-    Black,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Keeps {
-    Texts,
-    Digests,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Consent {
     Asked,
     Waived,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum SelfApproval {
-    Allowed,
-    Refused,
-}
-
-impl Kind {
-    const fn name(self) -> session::Kind {
-        match self {
-            Self::Email => session::Kind::Email,
-            Self::Phone => session::Kind::Phone,
-            Self::Secret => session::Kind::Secret,
-            Self::Face => session::Kind::Face,
-        }
-    }
 }
 
 impl Resource for SpaceView {
@@ -224,12 +186,7 @@ impl Resource for SpaceView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
         Field::both("band", Column::Whole, |one, _| text(one.band.as_str())),
-        Field::both("self-approval", Column::Whole, |one, _| {
-            text(match one.self_approval {
-                session::SelfApproval::Allowed => "allowed",
-                session::SelfApproval::Refused => "refused",
-            })
-        }),
+        Field::both("self-approval", Column::Whole, |one, _| text(one.self_approval.as_str())),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(one))),
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
@@ -286,21 +243,9 @@ impl Space {
             Self::Crossings => return crossing::list(client, terminal).await,
             Self::AllowCrossing(crossing) => return crossing.allow(client, terminal).await,
             Self::ForbidCrossing(crossing) => return crossing.forbid(client, terminal).await,
-            Self::Band { space, band } => (space, ChangeSpaceRequest { band: Some(band.name()), ..unchanged() }),
-            Self::Set { space, self_approval } => {
-                let self_approval = Some(match self_approval {
-                    SelfApproval::Allowed => session::SelfApproval::Allowed,
-                    SelfApproval::Refused => session::SelfApproval::Refused,
-                });
-                (space, ChangeSpaceRequest { self_approval, ..unchanged() })
-            }
-            Self::Keep { space, keeps } => {
-                let keeps = Some(match keeps {
-                    Keeps::Texts => session::Keeps::Texts,
-                    Keeps::Digests => session::Keeps::Digests,
-                });
-                (space, ChangeSpaceRequest { keeps, ..unchanged() })
-            }
+            Self::Band { space, band } => (space, ChangeSpaceRequest { band: Some(band), ..unchanged() }),
+            Self::Set { space, self_approval } => (space, ChangeSpaceRequest { self_approval: Some(self_approval), ..unchanged() }),
+            Self::Keep { space, keeps } => (space, ChangeSpaceRequest { keeps: Some(keeps), ..unchanged() }),
             Self::Consent { space, consent } => {
                 let asks_consent = Some(matches!(consent, Consent::Asked));
                 (space, ChangeSpaceRequest { asks_consent, ..unchanged() })
@@ -326,7 +271,7 @@ impl Space {
             }
             Self::Redact(Redact { space, kinds, regions, none: _, by_band }) => {
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();
-                let kinds = (!by_band).then(|| kinds.into_iter().map(Kind::name).collect());
+                let kinds = (!by_band).then_some(kinds);
                 let redaction = Some(RedactionRule { kinds, regions });
                 (space, ChangeSpaceRequest { redaction, ..unchanged() })
             }
@@ -367,15 +312,4 @@ fn people_of_tier(text: &str) -> Result<(Tier, u32), String> {
     let tier = Tier::parse(&tier.to_uppercase()).ok_or_else(unclear)?;
     let people = people.parse().ok().filter(|people| *people > 0).ok_or_else(unclear)?;
     Ok((tier, people))
-}
-
-impl Band {
-    pub(super) const fn name(self) -> session::Band {
-        match self {
-            Self::Green => session::Band::Green,
-            Self::Amber => session::Band::Amber,
-            Self::Red => session::Band::Red,
-            Self::Black => session::Band::Black,
-        }
-    }
 }

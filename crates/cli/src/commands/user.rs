@@ -1,11 +1,11 @@
 //! `countersign user`: the people of an org and their roles.
 
-use super::space::Band;
 use super::token::Bound;
 use crate::shared::*;
 use api::identity::{ChangeUserRequest, InvitationResponse, InviteRequest, NewUserRequest, NewUserResponse, UserView};
-use clap::{Subcommand, ValueEnum};
-use countersign_core::UserId;
+use clap::Subcommand;
+use countersign_core::principal::Role;
+use countersign_core::{Band, UserId};
 
 /// What the admin tells the person: the command that asks for the invitation.
 pub(super) fn redeemed_with(client: &Client) -> String {
@@ -29,7 +29,7 @@ pub(crate) enum User {
         /// What they are called
         name: String,
         /// What they may do: a viewer reads, a member also invokes, an approver also approves, an admin manages
-        #[arg(long, value_enum, default_value = "member")]
+        #[arg(long, value_parser = one_of(Role::ALL, Role::as_str), default_value = "member")]
         role: Role,
     },
     /// Invite a user again; they log in with the invitation
@@ -47,7 +47,7 @@ pub(crate) enum User {
         /// Their name or their id
         user: String,
         /// What they may do: a viewer reads, a member also invokes, an approver also approves, an admin manages
-        #[arg(value_enum)]
+        #[arg(value_parser = one_of(Role::ALL, Role::as_str))]
         role: Role,
         #[command(flatten)]
         agreed: Agreed,
@@ -58,7 +58,7 @@ pub(crate) enum User {
         /// Their name or their id
         user: String,
         /// The strictest band they may act in
-        #[arg(value_enum)]
+        #[arg(value_parser = one_of(Band::ALL, Band::as_str))]
         band: Band,
     },
     /// Disable a user for good: their tokens, and those of their agents and services, stop working
@@ -69,27 +69,6 @@ pub(crate) enum User {
         #[command(flatten)]
         agreed: Agreed,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Role {
-    Viewer,
-    Member,
-    Approver,
-    Admin,
-    Owner,
-}
-
-impl Role {
-    const fn name(self) -> countersign_core::principal::Role {
-        match self {
-            Self::Viewer => countersign_core::principal::Role::Viewer,
-            Self::Member => countersign_core::principal::Role::Member,
-            Self::Approver => countersign_core::principal::Role::Approver,
-            Self::Admin => countersign_core::principal::Role::Admin,
-            Self::Owner => countersign_core::principal::Role::Owner,
-        }
-    }
 }
 
 impl Resource for UserView {
@@ -139,7 +118,7 @@ impl User {
                 return Ok(Exit::Ok);
             }
             Self::Create { name, role } => {
-                let request = NewUserRequest { name, role: role.name() };
+                let request = NewUserRequest { name, role };
                 let answer = client.post::<NewUserResponse>(&["users"], &request).await.map_err(resource::taken::<UserView>)?;
                 let NewUserResponse { id, user, invitation } = &answer.read;
                 let record = Record::new(id)
@@ -166,13 +145,13 @@ impl User {
             }
             Self::Role { user, role, agreed } => {
                 let id = id_of::<UserView>(&user, client).await?;
-                let question = format!("Make `{}` {}?", clean::line(&user), role.name().with_article());
+                let question = format!("Make `{}` {}?", clean::line(&user), role.with_article());
                 terminal.consent(&question, agreed.consent(client)).await?;
-                client.patch(&["users", &id], &ChangeUserRequest { role: Some(role.name()), max_band: None }).await?
+                client.patch(&["users", &id], &ChangeUserRequest { role: Some(role), max_band: None }).await?
             }
             Self::Limit { user, band } => {
                 let id = id_of::<UserView>(&user, client).await?;
-                client.patch(&["users", &id], &ChangeUserRequest { role: None, max_band: Some(band.name()) }).await?
+                client.patch(&["users", &id], &ChangeUserRequest { role: None, max_band: Some(band) }).await?
             }
             Self::Disable { user, agreed } => {
                 let id = id_of::<UserView>(&user, client).await?;

@@ -69,24 +69,6 @@ fn a_call_that_was_approved_before_a_crash_says_that_it_was_taken_up_again() {
 }
 
 #[test]
-fn a_yes_for_always_says_what_it_writes_and_asks() {
-    let server = Server::start();
-    let owner = server.owner();
-    let id = asked(&owner, "a");
-    let refused = owner.run(&["approve", &id, "--always"]).exits(2);
-    assert!(refused.stderr.contains("! beyond this call: mode of files.write_text becomes allow for the org"), "{}", refused.stderr);
-    assert!(!refused.stderr.contains("still needs approval"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("hint: add --yes"), "{}", refused.stderr);
-    assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
-
-    let approved = owner.run(&["approve", &id, "--always", "--yes"]).ok();
-    assert!(approved.stderr.contains("✓ set the mode of files.write_text to allow for org, version "), "{approved:?}");
-    assert_eq!(owner.run(&["action", "show", "files.write_text", "--json=mode"]).ok().json()["mode"], "allow");
-    owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x"]).ok();
-    assert!(owner.run(&["show", &id]).ok().stdout.contains(", and allowed from now on"));
-}
-
-#[test]
 fn a_yes_for_always_says_what_will_still_ask() {
     let server = Server::start();
     let owner = server.owner();

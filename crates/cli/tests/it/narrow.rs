@@ -37,8 +37,6 @@ fn nothing_is_wider_than_the_terminal() {
             &["inbox"],
             &["explain", &id],
             &["show", &id],
-            &["approve", "--help"],
-            &["--help"],
             &["key", "rotate", "--no-input"],
             &["invocation", "list"],
             &["mode", "list"],

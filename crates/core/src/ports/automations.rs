@@ -70,14 +70,7 @@ pub enum Mended {
     NextDue,
 }
 
-impl Mended {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::HighWater => "high_water",
-            Self::NextDue => "next_due",
-        }
-    }
-}
+crate::words!(Mended { HighWater = "high_water", NextDue = "next_due" });
 
 /// Several ticks of a schedule that were left out for the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -188,21 +188,7 @@ pub enum LetterKind {
     Invocation,
 }
 
-impl LetterKind {
-    pub const ALL: [Self; 3] = [Self::Event, Self::Delivery, Self::Invocation];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Event => "event",
-            Self::Delivery => "delivery",
-            Self::Invocation => "invocation",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
+crate::words!(LetterKind { Event = "event", Delivery = "delivery", Invocation = "invocation" });
 
 /// An event that a group has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -177,23 +177,7 @@ pub enum ConnectionKind {
     Smtp,
 }
 
-impl ConnectionKind {
-    pub const ALL: [Self; 5] = [Self::Bearer, Self::Header, Self::Basic, Self::Oauth, Self::Smtp];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Bearer => "bearer",
-            Self::Header => "header",
-            Self::Basic => "basic",
-            Self::Oauth => "oauth",
-            Self::Smtp => "smtp",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
+crate::words!(ConnectionKind { Bearer = "bearer", Header = "header", Basic = "basic", Oauth = "oauth", Smtp = "smtp" });
 
 /// Whether a connection works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
@@ -206,19 +190,7 @@ pub enum ConnectionState {
     Revoked,
 }
 
-impl ConnectionState {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::NeedsLogin => "needs_login",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Ready, Self::NeedsLogin, Self::Revoked].into_iter().find(|state| state.as_str() == text)
-    }
-}
+crate::words!(ConnectionState { Ready = "ready", NeedsLogin = "needs_login", Revoked = "revoked" });
 
 #[cfg(test)]
 mod tests {

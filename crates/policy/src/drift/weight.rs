@@ -3,7 +3,6 @@
 
 use crate::digest::structure::{NAMED_SCHEMAS, SCHEMAS, STRIPPED};
 use serde_json::Value;
-use std::fmt;
 
 /// The kinds of change. The highest one is the one a reviewer should look at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,23 +15,7 @@ pub enum Weight {
     Risk,
 }
 
-impl Weight {
-    pub const ALL: [Self; 3] = [Self::Textual, Self::Structural, Self::Risk];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Textual => "textual",
-            Self::Structural => "structural",
-            Self::Risk => "risk",
-        }
-    }
-}
-
-impl fmt::Display for Weight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+countersign_core::words!(Weight { Textual = "textual", Structural = "structural", Risk = "risk" });
 
 /// What the members of the value at this place mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ macro_rules! pages {
 pages![
     "README",
     "benchmarks",
+    "benchmarks-method",
     "concepts/approvals",
     "concepts/artifacts",
     "concepts/batches",
@@ -77,6 +78,7 @@ pages![
     "decisions/0018-jsonpath-of-bounded-work",
     "decisions/0019-consent-to-class-high",
     "decisions/0020-a-network-for-unmodified-programs",
+    "decisions/0021-what-a-call-costs",
     "glossary",
     "guides/agents",
     "guides/automations",

@@ -5,7 +5,7 @@
 
 use super::given::in_headers;
 use super::slot::Reads;
-use super::sse::{Event, Events, Wrong};
+use super::sse::{Events, Wrong};
 use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, refused, shown};
@@ -15,6 +15,7 @@ use countersign_core::limits::{
 };
 use countersign_core::ports::connections::{ConnectionHeaders, Refusal};
 use countersign_core::source::Error;
+use countersign_core::sse::SentEvent;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -319,7 +320,7 @@ struct Reading {
     /// The request that the stream answers; `None` if it is a stream of notifications, or the rest of a stream that broke off.
     answers: Option<RequestId>,
     events: Events,
-    queue: VecDeque<Event>,
+    queue: VecDeque<SentEvent>,
     bytes: usize,
     count: usize,
     is_over: bool,
@@ -357,7 +358,7 @@ impl Reading {
     }
 
     /// The event as the library sees it.
-    fn seen(&mut self, event: Event) -> Option<Sse> {
+    fn seen(&mut self, event: SentEvent) -> Option<Sse> {
         let data =
             match event.data.filter(|data| !data.trim().is_empty()).map(|data| self.client.wire.inbound(&data, self.answers.as_ref())) {
                 None | Some(Ok(Inbound::Nothing)) => None,

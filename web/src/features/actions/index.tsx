@@ -1,13 +1,14 @@
 // The catalogue over all sources: what each action may do, what would happen to a call of it, and why. And a form to try it.
+
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
-import type { ApiError } from '@/api/client'
 import type { Action, Source } from '@/api/types'
 import { Drifted } from '@/components/drifted'
 import { Fact, Facts } from '@/components/facts'
+import { Asked } from '@/components/list-page'
 import { DriftMark, ModeWord, TierBadge } from '@/components/status'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
+import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, Section } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
@@ -50,7 +51,7 @@ export function Actions() {
           />
         </header>
         <div className="min-h-0 flex-1 overflow-auto">
-          {actions.error && <Failed error={actions.error as ApiError} retry={() => void actions.refetch()} />}
+          <Asked query={actions} />
           {actions.isPending && <Loading />}
           {sources.filter(isListed).map(source => (
             <div key={source.id}>

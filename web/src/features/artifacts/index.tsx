@@ -1,9 +1,10 @@
 // Every artifact that calls and runs made and that is still there.
+
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { ApiError } from '@/api/client'
+import { Asked, Rows } from '@/components/list-page'
 import { PageHead } from '@/components/page-head'
-import { Button, Copy, Empty, Failed, Loading } from '@/components/ui'
+import { Copy, Empty, Loading } from '@/components/ui'
 import { artifactQuery, artifactsQuery } from './queries'
 import { ArtifactRows } from './rows'
 
@@ -26,7 +27,7 @@ function Alone({ id }: { id: string }) {
       <Link to="/artifacts" className="mb-3 inline-block text-primary underline">
         Show all
       </Link>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.isPending && <Loading />}
       {read.data && <ArtifactRows items={[read.data]} />}
     </>
@@ -37,23 +38,17 @@ function All() {
   const read = useInfiniteQuery(artifactsQuery({}))
   const items = read.data?.pages.flatMap(page => page.items) ?? []
   return (
-    <>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
-      {read.isPending && <Loading />}
-      {read.data && items.length === 0 && !read.hasNextPage && (
+    <Rows
+      query={read}
+      isEmpty={items.length === 0}
+      empty={
         <Empty title="No artifacts">
           <p>A file that an action makes beside its result is kept here, and so is the output of a step that is too long for its run.</p>
           <Copy text="countersign artifact list" className="mt-3" />
         </Empty>
-      )}
-      {items.length > 0 && <ArtifactRows items={items} />}
-      {read.hasNextPage && (
-        <div className="p-4 text-center">
-          <Button busy={read.isFetchingNextPage} onClick={() => void read.fetchNextPage()}>
-            Older
-          </Button>
-        </div>
-      )}
-    </>
+      }
+    >
+      <ArtifactRows items={items} />
+    </Rows>
   )
 }

@@ -1,7 +1,8 @@
 // What one run, one step or one call made beside its result; nothing where it made nothing.
+
 import { useInfiniteQuery } from '@tanstack/react-query'
-import type { ApiError } from '@/api/client'
-import { Button, Failed, Section } from '@/components/ui'
+import { Asked } from '@/components/list-page'
+import { Button, Section } from '@/components/ui'
 import { type Artifact, artifactsQuery, type Made } from './queries'
 import { ArtifactRows } from './rows'
 
@@ -13,7 +14,7 @@ export function MadeArtifacts({ of, only = () => true, stepOf }: Props) {
   if (items.length === 0 && !read.error && !read.hasNextPage) return null
   return (
     <Section title="What it made">
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {items.length > 0 && <ArtifactRows items={items} stepOf={stepOf} />}
       {read.hasNextPage && (
         <Button className="mt-2" busy={read.isFetchingNextPage} onClick={() => void read.fetchNextPage()}>

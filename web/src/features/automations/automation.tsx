@@ -1,4 +1,5 @@
 // One automation: what it does and what starts it, what its triggers came to, and its versions.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
@@ -7,6 +8,7 @@ import type { ApiError } from '@/api/client'
 import type { Automation, Json } from '@/api/types'
 import { Fact, Facts } from '@/components/facts'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { Tabs } from '@/components/page-head'
 import { AutomationBadge, RunBadge, Ticks } from '@/components/run-status'
 import { useSpaceNames } from '@/components/spaces-field'
@@ -200,7 +202,7 @@ function Overview({ automation }: { automation: Automation }) {
         </Facts>
       </Section>
       <Section title="What it does" aside={<Copy text={`countersign automation export ${automation.id}`} />}>
-        {plan.error && <Failed error={plan.error as ApiError} retry={() => void plan.refetch()} />}
+        <Asked query={plan} />
         {plan.data && <PlannedSteps plan={plan.data} />}
         {plan.data && (
           <div className="mt-3">

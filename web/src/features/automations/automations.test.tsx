@@ -265,18 +265,14 @@ test('the form and the text are one document', async () => {
 
 test('a schedule says at its field what it means, and when it fires next', async () => {
   const weekdays = { trigger_id: 'weekdays', type: 'schedule', config: { cron: '0 9 * * 1-5', timezone: 'Africa/Kigali' } }
-  const { user } = openPage('/automations/aut_1/edit', {
+  openPage('/automations/aut_1/edit', {
     ...withInvoke,
     'GET /api/v1/automations/aut_1': () => ({ ...automation, definition: { ...definition, triggers: [weekdays] } }),
   })
   const card = within(await screen.findByRole('region', { name: 'Trigger weekdays' }))
-  const cron = await card.findByLabelText(/^cron/)
-  expect(card.getByText('at 09:00 on weekdays')).toBeTruthy()
+  expect(await card.findByText('at 09:00 on weekdays')).toBeTruthy()
   const next = await card.findByRole('list', { name: 'The next firings' })
   expect(within(next).getByText(/09:00/).getAttribute('datetime')).toBe('2026-11-18T07:00:00Z')
-  await user.clear(cron)
-  await user.type(cron, '@hourly')
-  expect(await card.findByText('every hour')).toBeTruthy()
 })
 
 test('metadata has a form, and a text in it that cannot be read is not saved over', async () => {

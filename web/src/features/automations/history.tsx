@@ -1,10 +1,11 @@
 // What the triggers of an automation came to, newest first. What did not run stands in the same line of time, with its reason.
+
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ApiError } from '@/api/client'
 import type { Automation, Firing, Run } from '@/api/types'
+import { Rows } from '@/components/list-page'
 import { RunBadge } from '@/components/run-status'
-import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, fieldClass, When } from '@/components/ui'
 import { useSteady } from '@/features/policies/use-steady'
 import { lasted } from '@/features/runs/model'
 import { lastRunsQuery } from '@/features/runs/queries'
@@ -48,32 +49,28 @@ export function History({ automation, outcome, onOutcome }: Props) {
           <Button onClick={show}>Show what is new ({fresh})</Button>
         </p>
       )}
-      {firings.error && <Failed error={firings.error as ApiError} retry={() => void firings.refetch()} />}
-      {firings.isPending && <Loading />}
-      {firings.data && items.length === 0 && (
-        <Empty title={outcome ? 'Nothing came to that' : 'It has not fired yet'}>What did not run, and why, is listed here too.</Empty>
-      )}
-      <ol aria-label="Runs and firings" className="ml-1 border-l pl-4 empty:hidden">
-        {items.map(firing => (
-          <li key={firing.id} className="relative pb-4">
-            <span
-              aria-hidden
-              className={cx(
-                'absolute top-1.5 -left-[1.28rem] size-2 rounded-full',
-                firing.outcome === 'started' ? 'bg-primary' : 'bg-muted-fg',
-              )}
-            />
-            <One firing={firing} run={firing.run_id ? runOf.get(firing.run_id) : undefined} />
-          </li>
-        ))}
-      </ol>
-      {firings.hasNextPage && (
-        <div className="p-4 text-center">
-          <Button busy={firings.isFetchingNextPage} onClick={() => void firings.fetchNextPage()}>
-            Older
-          </Button>
-        </div>
-      )}
+      <Rows
+        query={firings}
+        isEmpty={items.length === 0}
+        empty={
+          <Empty title={outcome ? 'Nothing came to that' : 'It has not fired yet'}>What did not run, and why, is listed here too.</Empty>
+        }
+      >
+        <ol aria-label="Runs and firings" className="ml-1 border-l pl-4">
+          {items.map(firing => (
+            <li key={firing.id} className="relative pb-4">
+              <span
+                aria-hidden
+                className={cx(
+                  'absolute top-1.5 -left-[1.28rem] size-2 rounded-full',
+                  firing.outcome === 'started' ? 'bg-primary' : 'bg-muted-fg',
+                )}
+              />
+              <One firing={firing} run={firing.run_id ? runOf.get(firing.run_id) : undefined} />
+            </li>
+          ))}
+        </ol>
+      </Rows>
     </>
   )
 }

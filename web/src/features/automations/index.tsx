@@ -1,13 +1,14 @@
 // The automations: what each is started by, when it fires next, how its last runs went. And drafts that wait for a person.
+
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Automation, Run } from '@/api/types'
+import { NoneFits, Rows } from '@/components/list-page'
 import { PageHead, Tabs } from '@/components/page-head'
 import { AutomationBadge, RunBadge, Ticks } from '@/components/run-status'
 import { useSpaceNames } from '@/components/spaces-field'
-import { Button, buttonClass, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, buttonClass, Copy, cx, Empty, Foreign, fieldClass, When } from '@/components/ui'
 import { useSteady } from '@/features/policies/use-steady'
 import { lastRunsQuery } from '@/features/runs/queries'
 import { line } from '@/lib/clean'
@@ -69,10 +70,11 @@ export function Automations() {
             <Button onClick={show}>Show what changed ({fresh})</Button>
           </p>
         )}
-        {automations.error && <Failed error={automations.error as ApiError} retry={() => void automations.refetch()} />}
-        {automations.isPending ? (
-          <Loading />
-        ) : items.length > 0 ? (
+        <Rows
+          query={automations}
+          isEmpty={items.length === 0}
+          empty={<Nothing isFiltered={isFiltered} mayWrite={mayWrite} onClear={() => void navigate({ search: {} })} />}
+        >
           <ul aria-label="Automations" className="divide-y">
             {items.map(automation => (
               <li key={automation.id} className={cx(isGone(automation.id) && 'opacity-50')}>
@@ -80,9 +82,7 @@ export function Automations() {
               </li>
             ))}
           </ul>
-        ) : (
-          !automations.error && <Nothing isFiltered={isFiltered} mayWrite={mayWrite} onClear={() => void navigate({ search: {} })} />
-        )}
+        </Rows>
       </div>
       {isImporting && <Import onClose={() => setImporting(false)} />}
     </div>
@@ -155,12 +155,7 @@ function Drafts() {
 }
 
 function Nothing({ isFiltered, mayWrite, onClear }: { isFiltered: boolean; mayWrite: boolean; onClear: () => void }) {
-  if (isFiltered)
-    return (
-      <Empty title="No automation fits">
-        <Button onClick={onClear}>Show all</Button>
-      </Empty>
-    )
+  if (isFiltered) return <NoneFits what="automation" onClear={onClear} />
   return (
     <Empty title="Nothing runs by itself yet">
       <p>

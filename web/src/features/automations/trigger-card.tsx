@@ -52,7 +52,7 @@ export function TriggerCard({ schema, space, trigger, planned, name, mistakes, o
         </p>
       ))}
       {first.length > 0 && (
-        <Beneath value={{ cron: <NextFirings cron={config.cron} planned={planned} /> }}>
+        <Beneath value={{ cron: <NextFirings planned={planned} /> }}>
           <Part
             name={name}
             schema={schema}

@@ -1,12 +1,14 @@
 // A call that was given up, made once more as a new call of whoever asks: as it was, or with other params.
+
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { Params } from '@/components/params'
 import { SchemaForm } from '@/components/schema-form'
-import { Copy, Failed, Loading } from '@/components/ui'
+import { Copy, Loading } from '@/components/ui'
 import { oneQuery } from '@/features/invocations/queries'
 import { actionQuery } from '@/lib/actions'
 import { inOwnSession } from '@/lib/own-session'
@@ -34,7 +36,7 @@ export function CallAgain({ letter, onMade, onClose }: Props) {
   return (
     <FormDialog title={`Call ${call?.action ?? 'it'} again`} verb="Call it again" wide disabled={!call} send={send} onClose={onClose}>
       <p>It is a new call, and yours: it is decided, approved and recorded like any other.</p>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.isPending && <Loading />}
       {call && (
         <>

@@ -1,4 +1,5 @@
 // Dead letters: events, notices and calls that were given up. Each is asked for once more, or dropped.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -6,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked, More } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { json, line } from '@/lib/clean'
@@ -79,7 +81,7 @@ export function DeadLetters({ kind, onKind, alone, onAll }: Props) {
           </select>
         )}
       </div>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {error && <Failed error={error} />}
       {read.isPending && <Loading />}
       {!alone && dead.data && letters.length === 0 && !dead.hasNextPage && (
@@ -141,13 +143,7 @@ export function DeadLetters({ kind, onKind, alone, onAll }: Props) {
           </section>
         )
       })}
-      {!alone && dead.hasNextPage && (
-        <div className="p-4 text-center">
-          <Button busy={dead.isFetchingNextPage} onClick={() => void dead.fetchNextPage()}>
-            Older
-          </Button>
-        </div>
-      )}
+      {!alone && <More query={dead} />}
       {dropping && (
         <FormDialog
           title={`Drop ${counted(dropping.length, 'dead letter')}?`}

@@ -1,7 +1,8 @@
 // Who takes events together, and how far each group is.
+
 import { useQuery } from '@tanstack/react-query'
-import type { ApiError } from '@/api/client'
-import { Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
+import { Asked } from '@/components/list-page'
+import { Copy, Empty, Foreign, Loading, When } from '@/components/ui'
 import { counted, quoted } from '@/lib/format'
 import { groupsQuery } from './queries'
 
@@ -9,7 +10,7 @@ export function Groups() {
   const groups = useQuery(groupsQuery)
   return (
     <div className="min-h-0 flex-1 overflow-auto">
-      {groups.error && <Failed error={groups.error as ApiError} retry={() => void groups.refetch()} />}
+      <Asked query={groups} />
       {groups.isPending && <Loading />}
       {groups.data?.length === 0 && (
         <Empty title="No group takes events">

@@ -1,12 +1,13 @@
 // The events of the org as they happen, and what was given up.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import type { ApiError } from '@/api/client'
 import { Pre } from '@/components/changes'
 import { FilterField } from '@/components/filter-field'
+import { Asked, Rows } from '@/components/list-page'
 import { PageHead, Tabs } from '@/components/page-head'
-import { Button, Copy, cx, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
+import { Button, Copy, cx, Empty, Foreign, Loading, When } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
 import { quoted, withFlags } from '@/lib/format'
@@ -94,7 +95,7 @@ function Alone({ event, onAll }: { event: string; onAll: () => void }) {
           Show all
         </Button>
       </div>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.isPending && <Loading />}
       <ul>{read.data && <Row key={read.data.id} event={read.data} isAlone />}</ul>
     </div>
@@ -141,25 +142,21 @@ function Tail({ filter }: { filter: EventFilter }) {
         )}
       </div>
       <div className="min-h-0 flex-1 overflow-auto">
-        {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
-        {read.isPending && <Loading />}
-        {read.data && events.length === 0 && (
-          <Empty title="Nothing of this kind happened lately">
-            <p>New ones appear by themselves. Every change and every call leaves an event.</p>
-          </Empty>
-        )}
-        <ul className="divide-y">
-          {events.map(event => (
-            <Row key={event.cursor} event={event} />
-          ))}
-        </ul>
-        {read.hasNextPage && (
-          <div className="p-4 text-center">
-            <Button busy={read.isFetchingNextPage} onClick={() => void read.fetchNextPage()}>
-              Older
-            </Button>
-          </div>
-        )}
+        <Rows
+          query={read}
+          isEmpty={events.length === 0}
+          empty={
+            <Empty title="Nothing of this kind happened lately">
+              <p>New ones appear by themselves. Every change and every call leaves an event.</p>
+            </Empty>
+          }
+        >
+          <ul className="divide-y">
+            {events.map(event => (
+              <Row key={event.cursor} event={event} />
+            ))}
+          </ul>
+        </Rows>
       </div>
     </div>
   )

@@ -1,4 +1,5 @@
 // One call, with everything an approver needs to know and nothing to click for it.
+
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Clock, TriangleAlert } from 'lucide-react'
@@ -7,6 +8,7 @@ import { ApiError } from '@/api/client'
 import type { Action, Foresight, Invocation } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
 import { DefinitionDiff } from '@/components/definition-diff'
+import { Asked } from '@/components/list-page'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
@@ -293,7 +295,7 @@ function Drift({ item }: { item: Invocation }) {
           : `“${base}” became “${mode}” because the definition changed.`}
       </p>
       {review.data && <DefinitionDiff review={review.data} />}
-      {review.error && <Failed error={review.error as ApiError} retry={() => void review.refetch()} />}
+      <Asked query={review} />
       <Link to="/actions" search={{ action: item.action }} className="mt-3 inline-block text-primary underline">
         Review the definition
       </Link>

@@ -1,10 +1,12 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
+
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Action, ApproveRequest, Invocation, Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Field } from '@/components/field'
+import { Asked } from '@/components/list-page'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, fieldClass } from '@/components/ui'
@@ -199,7 +201,7 @@ export function AlwaysDialog({ item, over, onClose, send }: Sends) {
   const yes = useFocus<HTMLButtonElement>(!!session.data)
   return (
     <Dialog title="Always allow" onClose={onClose}>
-      {session.error && <Failed error={session.error as ApiError} retry={() => void session.refetch()} />}
+      <Asked query={session} />
       {session.data && (
         <>
           <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>

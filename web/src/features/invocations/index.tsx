@@ -1,13 +1,14 @@
 // Every call there was and is, by status.
+
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
 import { FilterField } from '@/components/filter-field'
 import { Fresh } from '@/components/fresh'
-import { PageHead, Tabs } from '@/components/page-head'
+import { ListPage, NoneFits } from '@/components/list-page'
+import { Tabs } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Copy, cx, Empty, Foreign, fieldClass, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
 import { useActionIds } from '@/lib/actions'
 import { counted, milliseconds } from '@/lib/format'
@@ -40,61 +41,48 @@ export function Invocations() {
     void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   const isFiltered = Object.values(filter).some(Boolean)
   return (
-    <div className="flex h-full flex-col">
-      <PageHead title="Invocations" command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}>
-        <div className="mt-2 grid grid-cols-2 gap-2 sm:grid-cols-3">
-          <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
-          <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
-          <select aria-label="Tier" value={filter.tier ?? ''} onChange={event => set('tier')(event.target.value)} className={fieldClass}>
-            <option value="">any tier</option>
-            {['R0', 'R1', 'R2', 'R3', 'R4'].map(tier => (
-              <option key={tier}>{tier}</option>
-            ))}
-          </select>
-        </div>
-        <Tabs
-          label="Status"
-          at={filter.status ?? ''}
-          tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
-          onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
-        />
-      </PageHead>
-      <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('invocation.')} read={() => void calls.refetch()} />
-      <div className="min-h-0 flex-1 overflow-auto">
-        {calls.error && <Failed error={calls.error as ApiError} retry={() => void calls.refetch()} />}
-        {calls.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          !calls.error && <Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />
-        ) : (
-          <>
-            {total != null && <p className="px-4 pt-2 text-xs text-muted-fg tabular-nums md:px-6">{counted(total, 'call')}</p>}
-            <ul aria-busy={calls.isPlaceholderData} className={cx('divide-y', calls.isPlaceholderData && 'opacity-60')}>
-              {items.map(item => (
-                <Row key={item.id} item={item} />
+    <ListPage
+      title="Invocations"
+      command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}
+      head={
+        <>
+          <div className="mt-2 grid grid-cols-2 gap-2 sm:grid-cols-3">
+            <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
+            <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
+            <select aria-label="Tier" value={filter.tier ?? ''} onChange={event => set('tier')(event.target.value)} className={fieldClass}>
+              <option value="">any tier</option>
+              {['R0', 'R1', 'R2', 'R3', 'R4'].map(tier => (
+                <option key={tier}>{tier}</option>
               ))}
-            </ul>
-          </>
-        )}
-        {calls.hasNextPage && (
-          <div className="p-4 text-center">
-            <Button busy={calls.isFetchingNextPage} onClick={() => void calls.fetchNextPage()}>
-              Older
-            </Button>
+            </select>
           </div>
-        )}
-      </div>
-    </div>
+          <Tabs
+            label="Status"
+            at={filter.status ?? ''}
+            tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
+            onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
+          />
+        </>
+      }
+      above={
+        <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('invocation.')} read={() => void calls.refetch()} />
+      }
+      query={calls}
+      isEmpty={items.length === 0}
+      empty={<Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />}
+    >
+      {total != null && <p className="px-4 pt-2 text-xs text-muted-fg tabular-nums md:px-6">{counted(total, 'call')}</p>}
+      <ul aria-busy={calls.isPlaceholderData} className={cx('divide-y', calls.isPlaceholderData && 'opacity-60')}>
+        {items.map(item => (
+          <Row key={item.id} item={item} />
+        ))}
+      </ul>
+    </ListPage>
   )
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
-  if (isFiltered)
-    return (
-      <Empty title="No call fits">
-        <Button onClick={onClear}>Show all</Button>
-      </Empty>
-    )
+  if (isFiltered) return <NoneFits what="call" onClear={onClear} />
   return (
     <Empty title="No call was made yet">
       <p>A call appears here as soon as an agent or a person asks for it.</p>

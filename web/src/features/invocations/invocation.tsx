@@ -1,10 +1,12 @@
 // One call on its way through the stages: which verdict each gave, who answered, and where the time went.
+
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
+import { Asked } from '@/components/list-page'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
@@ -46,7 +48,7 @@ export function OneInvocation() {
       <Section title="What happened" aside={<Copy text={`countersign explain ${id}`} />}>
         <Spent item={item} />
         <Rail stages={timeline(item, entries.data?.items ?? [], nameOf)} beside={at => since(item.created_at, at)} />
-        {entries.error && <Failed error={entries.error as ApiError} retry={() => void entries.refetch()} />}
+        <Asked query={entries} />
         {action.data && <NearGrantsOf item={item} params={item.redacted ? undefined : item.params} />}
       </Section>
 

@@ -1,11 +1,12 @@
 // What people were told, by actions and by the server itself, and who told it.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import type { ApiError } from '@/api/client'
+import { Asked, Rows } from '@/components/list-page'
 import { PageHead } from '@/components/page-head'
 import { Value } from '@/components/params'
-import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
+import { Button, Copy, Empty, Foreign, Loading, When } from '@/components/ui'
 import { Asker } from '@/features/inbox/card'
 import { invocationQuery } from '@/features/inbox/queries'
 import { meQuery } from '@/lib/me'
@@ -50,23 +51,13 @@ function All({ principal }: { principal: string }) {
         </Button>
       )}
       <div className="min-h-0 flex-1 overflow-auto">
-        {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
-        {read.isPending && <Loading />}
-        {read.data && items.length === 0 && <Nothing />}
-        {items.length > 0 && (
+        <Rows query={read} isEmpty={items.length === 0} empty={<Nothing />}>
           <ul aria-label="Notifications" className="divide-y">
             {items.map(item => (
               <Row key={item.id} item={item} isNew={item.id > before} />
             ))}
           </ul>
-        )}
-        {read.hasNextPage && (
-          <div className="p-4 text-center">
-            <Button busy={read.isFetchingNextPage} onClick={() => void read.fetchNextPage()}>
-              Older
-            </Button>
-          </div>
-        )}
+        </Rows>
       </div>
     </>
   )
@@ -81,7 +72,7 @@ function Alone({ id, onAll }: { id: string; onAll: () => void }) {
           Show all
         </Button>
       </div>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.isPending && <Loading />}
       {read.data === null && <Empty title="There is no such message, or no longer" />}
       {read.data && (

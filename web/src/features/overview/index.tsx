@@ -1,10 +1,11 @@
 // The overview: what waits, what agents did lately, and what is left to set up.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { ApiError } from '@/api/client'
+import { Asked } from '@/components/list-page'
 import { PageHead, Tabs } from '@/components/page-head'
-import { Empty, Failed, Foreign, Loading, When } from '@/components/ui'
+import { Empty, Foreign, Loading, When } from '@/components/ui'
 import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { serverNow, useNow } from '@/lib/clock'
@@ -51,9 +52,9 @@ export function Overview() {
       </PageHead>
       <div className="relative min-h-0 flex-1 space-y-4 overflow-auto p-4 md:p-6">
         {calls && <FirstSteps calls={calls} />}
-        {status.error && <Failed error={status.error as ApiError} retry={() => void status.refetch()} />}
+        <Asked query={status} />
         <Tiles inDoubt={status.data?.in_doubt} median={calls && waits(calls)?.median} />
-        {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+        <Asked query={read} />
         {read.isPending && <Loading />}
         {calls?.length === 0 && (
           <Empty title="No call in this time">

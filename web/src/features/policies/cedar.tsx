@@ -1,4 +1,5 @@
 // The org's policies in Cedar: a draft that the server checks as it is typed, tried on recorded calls before it is saved.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -6,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { Diff, Pre } from '@/components/changes'
 import { Dialog, DialogFoot } from '@/components/dialog'
+import { Asked, More } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Failed, Loading, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
@@ -16,7 +18,7 @@ import { useSending } from '@/lib/sending'
 import { useDraft } from './draft'
 import { Editor } from './editor'
 import { isSame, NO_POLICIES, offsetOf, type PolicySet, SETS, setOf } from './model'
-import { Asked, MayNot, More, TabHead, voidedText, Who } from './parts'
+import { MayNot, TabHead, voidedText, Who } from './parts'
 import { changed, policiesQuery, policyCheckQuery, policySchemaQuery, policyVersionsQuery, setPolicies } from './queries'
 import { WhatIfSummary } from './what-if-summary'
 
@@ -339,7 +341,7 @@ function Versions({ current }: { current: Schemas['PoliciesView'] }) {
           </li>
         ))}
       </ul>
-      <More query={versions} />
+      <More query={versions}>Show more</More>
     </Section>
   )
 }

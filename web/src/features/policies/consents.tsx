@@ -1,9 +1,11 @@
 // Consents: what people allow to be done with their data, in their own name.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked, More } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
@@ -12,7 +14,7 @@ import { meQuery } from '@/lib/me'
 import { spacesQuery } from '@/lib/spaces'
 import { usersQuery } from '@/lib/users'
 import { quoted } from './model'
-import { Asked, Labelled, More, Select, SpaceSelect, TabHead } from './parts'
+import { Labelled, Select, SpaceSelect, TabHead } from './parts'
 import { changed, consentsQuery, giveConsent, withdrawConsent } from './queries'
 
 const route = getRouteApi('/policies/consents')
@@ -85,7 +87,7 @@ export function Consents() {
           </li>
         ))}
       </ul>
-      <More query={consents} />
+      <More query={consents}>Show more</More>
       {isGiving && <GiveDialog onClose={() => setGiving(false)} />}
     </>
   )

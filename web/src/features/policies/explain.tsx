@@ -1,10 +1,11 @@
 // What would happen to a call now, and why. Nothing is performed, held or counted.
+
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
 import { Fact, Facts } from '@/components/facts'
+import { Asked } from '@/components/list-page'
 import { NearGrants } from '@/components/near-grants'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
@@ -53,7 +54,7 @@ export function Explain() {
       {/* A new address is a new question. */}
       <Question key={`${action}|${session}|${text}`} action={action ?? ''} session={session ?? ''} params={params} />
       {!asked && <Empty title="Choose an action and a session">The session says who asks, and in which space.</Empty>}
-      {told.error && <Failed error={told.error as ApiError} retry={() => void told.refetch()} />}
+      <Asked query={told} />
       {asked && told.isPending && <Loading />}
       {told.data && <Answer told={told.data} />}
     </>

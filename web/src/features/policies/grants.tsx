@@ -1,4 +1,5 @@
 // Grants: what runs without asking, within which bounds, how much of it is used, and what agents ask for.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -6,6 +7,7 @@ import type { Schemas } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Fact, Facts } from '@/components/facts'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked, More } from '@/components/list-page'
 import { TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Foreign, Loading } from '@/components/ui'
@@ -16,7 +18,7 @@ import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { GiveDialog } from './give-grant'
 import { budgetsOf, scopeOf } from './model'
-import { Asked, BudgetBar, GrantStateWord, More, Select, TabHead, Until, Who, Whose } from './parts'
+import { BudgetBar, GrantStateWord, Select, TabHead, Until, Who, Whose } from './parts'
 import { changed, endGrant, type GrantVerb, grantsQuery } from './queries'
 import { useSessions } from './use-sessions'
 import { useSteady } from './use-steady'
@@ -123,7 +125,7 @@ export function Grants() {
           </li>
         ))}
       </ul>
-      <More query={grants} />
+      <More query={grants}>Show more</More>
       {isGiving && (
         <GiveDialog
           session={session}

@@ -1,9 +1,11 @@
 // The kill switch: stops everything, or a part of it, at once. Pending calls stay, and their clocks stop.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
@@ -12,7 +14,7 @@ import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { spacesQuery } from '@/lib/spaces'
 import { quoted, scopeOf } from './model'
-import { Asked, Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
+import { Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
 import { changed, switchesQuery, switchOff, switchOn } from './queries'
 import { useSessions } from './use-sessions'
 

@@ -1,9 +1,11 @@
 // What people would have been asked in a space that observes, and the rules with which they would be asked less.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Foreign, Loading, Section, When } from '@/components/ui'
@@ -13,7 +15,7 @@ import { useMay } from '@/lib/me'
 import { spacesQuery } from '@/lib/spaces'
 import { GiveDialog } from './give-grant'
 import { giveCommand, quoted } from './model'
-import { Asked, Select, TabHead, voidedText } from './parts'
+import { Select, TabHead, voidedText } from './parts'
 import { changed, observedQuery, setMode } from './queries'
 import { WhatIfSummary } from './what-if-summary'
 

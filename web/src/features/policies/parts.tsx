@@ -2,9 +2,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
-import { Button, cx, Failed, Foreign, fieldClass, Time } from '@/components/ui'
+import { cx, Foreign, fieldClass, Time } from '@/components/ui'
 import { automationsQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
@@ -178,23 +177,9 @@ export function MayNot({ what }: { what: string }) {
   return <p className="text-xs text-muted-fg">Somebody with the permission {what} changes this.</p>
 }
 
-export function Asked({ query }: { query: { error: unknown; refetch: () => unknown } }) {
-  return query.error ? <Failed error={query.error as ApiError} retry={() => void query.refetch()} /> : null
-}
-
 /** How many pending calls a change ended, where the server says so. */
 export const voidedText = (voided: number | null | undefined): string =>
   voided ? ` ${counted(voided, 'pending call')} ended: ${voided === 1 ? 'its' : 'their'} rules changed.` : ''
-
-export function More({ query }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown } }) {
-  return query.hasNextPage ? (
-    <div className="py-3 text-center">
-      <Button busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-        Show more
-      </Button>
-    </div>
-  ) : null
-}
 
 /** A text that a person types, kept beside what the server has, until it is sent. */
 export function useField(value: string): readonly [string, (value: string) => void] {

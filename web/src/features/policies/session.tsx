@@ -1,4 +1,5 @@
 // One session: who works in it, what waits, what it may use without asking, and how it is stopped.
+
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
@@ -8,6 +9,7 @@ import type { Invocation, Session as SessionView } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Fact, Facts } from '@/components/facts'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { StatusBadge, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
@@ -16,7 +18,7 @@ import { counted } from '@/lib/format'
 import { meQuery, useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { budgetsOf, quoted } from './model'
-import { Asked, BudgetBar, Labelled, submitted, Until, Who } from './parts'
+import { BudgetBar, Labelled, submitted, Until, Who } from './parts'
 import { changed, denyCall, endSession, grantsQuery, pendingCallsQuery, sessionCallsQuery, sessionQuery, spaceQuery } from './queries'
 
 const route = getRouteApi('/policies/sessions/$session')

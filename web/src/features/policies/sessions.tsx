@@ -1,11 +1,13 @@
 // Sessions: where agents work, and what waits in each.
+
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { Asked, More } from '@/components/list-page'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { rank } from '@/lib/search'
 import { sessionsQuery } from '@/lib/sessions'
 import { spacesQuery } from '@/lib/spaces'
-import { Asked, More, Select, TabHead, Who } from './parts'
+import { Select, TabHead, Who } from './parts'
 import { pendingCallsQuery } from './queries'
 import { useSteady } from './use-steady'
 
@@ -102,7 +104,7 @@ export function Sessions() {
           )
         })}
       </ul>
-      <More query={sessions} />
+      <More query={sessions}>Show more</More>
     </>
   )
 }

@@ -1,9 +1,11 @@
 // Spaces: how strict each is, and who may act in it. And which actions may reach from one into another.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
@@ -12,7 +14,7 @@ import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { spacesQuery } from '@/lib/spaces'
-import { Asked, BandBadge, bandMeans, Labelled, Select, submitted, TabHead, Who } from './parts'
+import { BandBadge, bandMeans, Labelled, Select, submitted, TabHead, Who } from './parts'
 import { changed, createSpace, crossingsQuery, setCrossing } from './queries'
 
 export function Spaces() {

@@ -1,10 +1,12 @@
 // What was held back because its content looks dangerous: what was found, and a person's word about it.
+
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
-import { Button, Copy, cx, Empty, Exactly, Failed, fieldClass, Loading, Section, When } from '@/components/ui'
+import { Rows } from '@/components/list-page'
+import { Copy, cx, Empty, Exactly, fieldClass, Section, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
 import { line } from '@/lib/clean'
 import { useOpenFirst } from '@/lib/first'
@@ -58,30 +60,26 @@ export function Quarantine() {
           </select>
         </header>
         <div className="min-h-0 flex-1 overflow-auto">
-          {list.error && <Failed error={list.error as ApiError} retry={() => void list.refetch()} />}
-          {list.isPending && <Loading />}
-          {list.isSuccess && items.length === 0 && (
-            <Empty title={state ? `Nothing is ${state}` : 'Nothing was ever held back'}>
-              <p className="mb-3">A call whose content looks dangerous ends here, before it runs.</p>
-              <a href="/docs/concepts/safety-checks" className="text-primary underline">
-                What is looked for
-              </a>
-            </Empty>
-          )}
-          <ul aria-label="Held back">
-            {items.map(item => (
-              <li key={item.invocation_id}>
-                <Row item={item} isChosen={item.invocation_id === call} onClick={() => show(item.invocation_id)} />
-              </li>
-            ))}
-          </ul>
-          {list.hasNextPage && (
-            <div className="p-4 text-center">
-              <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-                Older
-              </Button>
-            </div>
-          )}
+          <Rows
+            query={list}
+            isEmpty={items.length === 0}
+            empty={
+              <Empty title={state ? `Nothing is ${state}` : 'Nothing was ever held back'}>
+                <p className="mb-3">A call whose content looks dangerous ends here, before it runs.</p>
+                <a href="/docs/concepts/safety-checks" className="text-primary underline">
+                  What is looked for
+                </a>
+              </Empty>
+            }
+          >
+            <ul aria-label="Held back">
+              {items.map(item => (
+                <li key={item.invocation_id}>
+                  <Row item={item} isChosen={item.invocation_id === call} onClick={() => show(item.invocation_id)} />
+                </li>
+              ))}
+            </ul>
+          </Rows>
         </div>
       </section>
       <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-lg:hidden', isEmpty && 'hidden')}>

@@ -1,13 +1,13 @@
 // Receipts: what was done, by whom, under which rule. Search them, open one, verify it.
+
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
 import { FilterField } from '@/components/filter-field'
 import { Fresh } from '@/components/fresh'
-import { PageHead } from '@/components/page-head'
+import { ListPage, NoneFits } from '@/components/list-page'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Copy, cx, Empty, fieldClass, When } from '@/components/ui'
 import { Who } from '@/features/policies/parts'
 import { useActionIds } from '@/lib/actions'
 import { milliseconds, withFlags } from '@/lib/format'
@@ -26,8 +26,10 @@ export function Receipts() {
   const set = (name: keyof typeof filter) => (value: string) =>
     void navigate({ search: old => ({ ...old, [name]: value || undefined }), replace: true })
   return (
-    <div className="flex h-full flex-col">
-      <PageHead title="Receipts" command={withFlags('countersign receipt list', filter)}>
+    <ListPage
+      title="Receipts"
+      command={withFlags('countersign receipt list', filter)}
+      head={
         <div className="mt-2 grid grid-cols-2 gap-2 lg:grid-cols-5">
           <FilterField label="Action" placeholder="action" value={filter.action} options={actionIds} onApply={set('action')} />
           <FilterField label="Session" placeholder="session id" value={filter.session} onApply={set('session')} />
@@ -50,40 +52,23 @@ export function Receipts() {
           </select>
           <FilterField label="Trace id" placeholder="trace id" value={filter.trace_id} onApply={set('trace_id')} />
         </div>
-      </PageHead>
-      <Fresh key={JSON.stringify(filter)} isNews={event => !!event.receipt} read={() => void receipts.refetch()} />
-      <div className="min-h-0 flex-1 overflow-auto">
-        {receipts.error && <Failed error={receipts.error as ApiError} retry={() => void receipts.refetch()} />}
-        {receipts.isPending ? (
-          <Loading />
-        ) : entries.length === 0 ? (
-          !receipts.error && <Nothing isFiltered={Object.values(filter).some(Boolean)} onClear={() => void navigate({ search: {} })} />
-        ) : (
-          <ul aria-busy={receipts.isPlaceholderData} className={cx('divide-y', receipts.isPlaceholderData && 'opacity-60')}>
-            {entries.map(entry => (
-              <Row key={entry.id} entry={entry} />
-            ))}
-          </ul>
-        )}
-        {receipts.hasNextPage && (
-          <div className="p-4 text-center">
-            <Button busy={receipts.isFetchingNextPage} onClick={() => void receipts.fetchNextPage()}>
-              Older
-            </Button>
-          </div>
-        )}
-      </div>
-    </div>
+      }
+      above={<Fresh key={JSON.stringify(filter)} isNews={event => !!event.receipt} read={() => void receipts.refetch()} />}
+      query={receipts}
+      isEmpty={entries.length === 0}
+      empty={<Nothing isFiltered={Object.values(filter).some(Boolean)} onClear={() => void navigate({ search: {} })} />}
+    >
+      <ul aria-busy={receipts.isPlaceholderData} className={cx('divide-y', receipts.isPlaceholderData && 'opacity-60')}>
+        {entries.map(entry => (
+          <Row key={entry.id} entry={entry} />
+        ))}
+      </ul>
+    </ListPage>
   )
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
-  if (isFiltered)
-    return (
-      <Empty title="No receipt fits">
-        <Button onClick={onClear}>Show all</Button>
-      </Empty>
-    )
+  if (isFiltered) return <NoneFits what="receipt" onClear={onClear} />
   return (
     <Empty title="There is no receipt yet">
       <p>Every call that ends leaves one here.</p>

@@ -1,13 +1,14 @@
 // Every run of every automation, by status.
+
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Run } from '@/api/types'
 import { Fresh } from '@/components/fresh'
-import { PageHead, Tabs } from '@/components/page-head'
+import { ListPage, NoneFits } from '@/components/list-page'
+import { Tabs } from '@/components/page-head'
 import { RunBadge } from '@/components/run-status'
-import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Copy, Empty, Foreign, fieldClass, When } from '@/components/ui'
 import { automationsQuery } from '@/lib/automations'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
@@ -34,92 +35,83 @@ export function Runs() {
   const isListed = automations.data?.some(automation => automation.id === filter.automation)
   const flags = [filter.automation ? ` --automation ${filter.automation}` : '', filter.status ? ` --status ${filter.status}` : '']
   return (
-    <div className="flex h-full flex-col">
-      <PageHead title="Runs" command={`countersign run list${flags.join('')}`}>
-        <select
-          aria-label="Automation"
-          value={filter.automation ?? ''}
-          onChange={event =>
-            void navigate({ search: old => ({ ...old, only: undefined, automation: event.target.value || undefined }), replace: true })
-          }
-          className={`${fieldClass} mt-2 sm:max-w-80`}
-        >
-          <option value="">of any automation</option>
-          {filter.automation && !isListed && <option value={filter.automation}>{filter.automation}</option>}
-          {automations.data?.map(automation => (
-            <option key={automation.id} value={automation.id}>
-              {line(automation.name)}
-            </option>
-          ))}
-        </select>
-        <Tabs
-          label="Status"
-          at={filter.status ?? ''}
-          tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
-          onPick={status => void navigate({ search: old => ({ ...old, only: undefined, status: status || undefined }) })}
-        />
-      </PageHead>
-      <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('automation.run.')} read={() => void runs.refetch()} />
-      {filter.only && (
-        <p className="flex flex-wrap items-center gap-3 border-b px-4 py-2 md:px-6">
-          {counted(items.length, 'run')}, chosen before.
-          <Link to="/runs" className="text-primary underline">
-            Show all
-          </Link>
-        </p>
-      )}
-      {picked.length > 0 && (
-        <BulkBar
-          chosen={picked}
-          onClear={() => setChosen(new Set())}
-          onTouched={touched => void navigate({ search: { only: touched.join(',') } })}
-        />
-      )}
-      <div className="min-h-0 flex-1 overflow-auto">
-        {runs.error && <Failed error={runs.error as ApiError} retry={() => void runs.refetch()} />}
-        {runs.isPending ? (
-          <Loading />
-        ) : items.length === 0 ? (
-          !runs.error && <Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />
-        ) : (
-          <ul aria-label="Runs" className="divide-y">
-            {items.map(run => (
-              <li key={run.id} className="flex items-center hover:bg-muted">
-                {mayRun && (
-                  <label className="flex items-center self-stretch pl-4 md:pl-6">
-                    <input
-                      type="checkbox"
-                      aria-label={`Choose ${run.id}`}
-                      checked={chosen.has(run.id)}
-                      onChange={event => choose(run.id, event.target.checked)}
-                      className="size-4 accent-primary"
-                    />
-                  </label>
-                )}
-                <RunRow run={run} />
-              </li>
+    <ListPage
+      title="Runs"
+      command={`countersign run list${flags.join('')}`}
+      head={
+        <>
+          <select
+            aria-label="Automation"
+            value={filter.automation ?? ''}
+            onChange={event =>
+              void navigate({ search: old => ({ ...old, only: undefined, automation: event.target.value || undefined }), replace: true })
+            }
+            className={`${fieldClass} mt-2 sm:max-w-80`}
+          >
+            <option value="">of any automation</option>
+            {filter.automation && !isListed && <option value={filter.automation}>{filter.automation}</option>}
+            {automations.data?.map(automation => (
+              <option key={automation.id} value={automation.id}>
+                {line(automation.name)}
+              </option>
             ))}
-          </ul>
-        )}
-        {runs.hasNextPage && (
-          <div className="p-4 text-center">
-            <Button busy={runs.isFetchingNextPage} onClick={() => void runs.fetchNextPage()}>
-              Older
-            </Button>
-          </div>
-        )}
-      </div>
-    </div>
+          </select>
+          <Tabs
+            label="Status"
+            at={filter.status ?? ''}
+            tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
+            onPick={status => void navigate({ search: old => ({ ...old, only: undefined, status: status || undefined }) })}
+          />
+        </>
+      }
+      above={
+        <>
+          <Fresh key={JSON.stringify(filter)} isNews={event => event.type.startsWith('automation.run.')} read={() => void runs.refetch()} />
+          {filter.only && (
+            <p className="flex flex-wrap items-center gap-3 border-b px-4 py-2 md:px-6">
+              {counted(items.length, 'run')}, chosen before.
+              <Link to="/runs" className="text-primary underline">
+                Show all
+              </Link>
+            </p>
+          )}
+          {picked.length > 0 && (
+            <BulkBar
+              chosen={picked}
+              onClear={() => setChosen(new Set())}
+              onTouched={touched => void navigate({ search: { only: touched.join(',') } })}
+            />
+          )}
+        </>
+      }
+      query={runs}
+      isEmpty={items.length === 0}
+      empty={<Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />}
+    >
+      <ul aria-label="Runs" className="divide-y">
+        {items.map(run => (
+          <li key={run.id} className="flex items-center hover:bg-muted">
+            {mayRun && (
+              <label className="flex items-center self-stretch pl-4 md:pl-6">
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${run.id}`}
+                  checked={chosen.has(run.id)}
+                  onChange={event => choose(run.id, event.target.checked)}
+                  className="size-4 accent-primary"
+                />
+              </label>
+            )}
+            <RunRow run={run} />
+          </li>
+        ))}
+      </ul>
+    </ListPage>
   )
 }
 
 function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
-  if (isFiltered)
-    return (
-      <Empty title="No run fits">
-        <Button onClick={onClear}>Show all</Button>
-      </Empty>
-    )
+  if (isFiltered) return <NoneFits what="run" onClear={onClear} />
   return (
     <Empty title="Nothing has run yet">
       <p>A run appears here when a trigger of an automation fires, or when somebody runs it.</p>

@@ -1,12 +1,13 @@
 // One secret: what uses it, when it was last used, and the ways to replace or delete it.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, Exactly, Failed, Foreign, Section, When } from '@/components/ui'
+import { Button, Copy, Exactly, Foreign, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { useNames } from '@/lib/names'
@@ -58,7 +59,7 @@ export function SecretDetail({ secret, onGone }: { secret: Secret; onGone: () =>
         </Facts>
       </Section>
       <Section title="Used by">
-        {uses.error && <Failed error={uses.error as ApiError} retry={() => void uses.refetch()} />}
+        <Asked query={uses} />
         {uses.data?.length === 0 && <p>Nothing. It can be deleted.</p>}
         <ul className="space-y-1">
           {uses.data?.map(use => (

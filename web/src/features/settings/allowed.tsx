@@ -1,8 +1,10 @@
 // What the sources of every org may use: hosts, networks and commands. Operators change it while the servers run.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
@@ -81,7 +83,7 @@ function List({ list, title, about, label, example, noun }: (typeof LISTS)[numbe
   return (
     <Section title={title} aside={<Copy text={`countersign allow ${noun} list`} />}>
       <p className="text-muted-fg">{about}</p>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.data?.length === 0 && <p className="text-muted-fg">None.</p>}
       <ul className="my-2 divide-y rounded-md border bg-panel" aria-label={title}>
         {read.data?.map(entry => (

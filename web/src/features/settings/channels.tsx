@@ -1,9 +1,10 @@
 // Channels: where people are told of calls that wait, whether that works, and what could not be delivered.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { CircleCheck, CircleX, Plus } from 'lucide-react'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { counted, span } from '@/lib/format'
@@ -30,7 +31,7 @@ export function Channels({ chosen, onChoose }: { chosen: string | undefined; onC
   )
   return (
     <>
-      {channels.error && <Failed error={channels.error as ApiError} retry={() => void channels.refetch()} />}
+      <Asked query={channels} />
       {channels.isPending && <Loading />}
       {channels.data?.length === 0 ? (
         <Empty title="Nobody is told of calls that wait">

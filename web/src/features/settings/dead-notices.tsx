@@ -1,10 +1,11 @@
 // The notices to one channel that were given up. Each is delivered once more, or dropped.
+
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked, More } from '@/components/list-page'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
 import { grouped, UNTOLD } from '@/features/events/model'
@@ -36,7 +37,7 @@ export function DeadNotices({ channel }: { channel: Channel }) {
   if (dead.isPending) return <Loading />
   return (
     <div>
-      {dead.error && <Failed error={dead.error as ApiError} retry={() => void dead.refetch()} />}
+      <Asked query={dead} />
       {error && <Failed error={error} />}
       {letters.length === 0 && !dead.error && <Empty title="No dead letters">What was to be told is told, or still tried.</Empty>}
       {mayManage && letters.length > 0 && (
@@ -97,13 +98,7 @@ export function DeadNotices({ channel }: { channel: Channel }) {
           </ul>
         </section>
       ))}
-      {dead.hasNextPage && (
-        <div className="p-4 text-center">
-          <Button busy={dead.isFetchingNextPage} onClick={() => void dead.fetchNextPage()}>
-            Older
-          </Button>
-        </div>
-      )}
+      <More query={dead} />
       {dropping && (
         <FormDialog
           title={dropping === 'all' ? `Drop all dead letters of ${channel.name}` : 'Drop a dead letter'}

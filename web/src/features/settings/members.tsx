@@ -1,12 +1,13 @@
 // People: who is in the org, what each may do, and invitations.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Asked } from '@/components/list-page'
+import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { meQuery } from '@/lib/me'
 import { usersQuery } from '@/lib/users'
 import { MAY, ROLES } from './model'
@@ -47,7 +48,7 @@ export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => v
           </Button>
         )}
       </div>
-      {users.error && <Failed error={users.error as ApiError} retry={() => void users.refetch()} />}
+      <Asked query={users} />
       {users.isPending && <Loading />}
       {users.data && shown.length === 0 && (
         <Empty title="Nobody is called so">

@@ -1,12 +1,13 @@
 // Packages: what is installed, who put it there, and how its code differs from what was reviewed.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import { Drifted } from '@/components/drifted'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { DriftMark, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, Foreign, Loading, Section, When } from '@/components/ui'
+import { Button, Copy, Empty, Foreign, Loading, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { counted, short } from '@/lib/format'
 import { useMay } from '@/lib/me'
@@ -20,7 +21,7 @@ export function Packages({ chosen, onChoose }: { chosen: string | undefined; onC
   if (chosen) return <Detail name={chosen} onBack={() => onChoose(undefined)} />
   return (
     <>
-      {packages.error && <Failed error={packages.error as ApiError} retry={() => void packages.refetch()} />}
+      <Asked query={packages} />
       {packages.isPending && <Loading />}
       {packages.data?.length === 0 && (
         <Empty title="No package is installed">
@@ -62,7 +63,7 @@ function Detail({ name, onBack }: { name: string; onBack: () => void }) {
       <button type="button" className="inline-flex items-center gap-1 text-muted-fg hover:text-fg" onClick={onBack}>
         <ArrowLeft aria-hidden className="size-4" /> Packages
       </button>
-      {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+      <Asked query={read} />
       {read.isPending && <Loading />}
       {one && (
         <>

@@ -1,12 +1,13 @@
 // Tokens: who holds one, until when, and what it may do. Their texts are shown once, when they are made.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
-import type { ApiError } from '@/api/client'
 import type { Permission } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Asked } from '@/components/list-page'
+import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { counted } from '@/lib/format'
 import { meQuery } from '@/lib/me'
@@ -68,7 +69,7 @@ export function Tokens({ q, onFilter, withEnded, onEnded }: Props) {
           <KeyRound aria-hidden className="size-4" /> Create a token
         </Button>
       </div>
-      {tokens.error && <Failed error={tokens.error as ApiError} retry={() => void tokens.refetch()} />}
+      <Asked query={tokens} />
       {mayList === false && (
         <p className="px-4 md:px-6">Which tokens there are is seen with the permission manage_identity. You may create one for yourself.</p>
       )}

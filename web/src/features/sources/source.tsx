@@ -1,4 +1,5 @@
 // One source: whether it works, what it offers, what changed since somebody looked, and what is set about it.
+
 import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
@@ -8,6 +9,7 @@ import type { Source as Listed, Review, Tier } from '@/api/types'
 import { Fact, Facts } from '@/components/facts'
 import { TellBeside, type Told, toldOf } from '@/components/field'
 import { FormDialog } from '@/components/form-dialog'
+import { Asked } from '@/components/list-page'
 import { useSpaceNames } from '@/components/spaces-field'
 import { DriftMark, ModeWord, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
@@ -116,7 +118,7 @@ function Added({ source, row, onEdit }: { source: AddedSource; row: Row; onEdit:
   return (
     <div className="max-w-5xl pb-8">
       <Head row={row}>{mayManage && !source.removed_at && <Verbs source={source} onEdit={onEdit} />}</Head>
-      {drift.error && <Failed error={drift.error as ApiError} retry={() => void drift.refetch()} />}
+      <Asked query={drift} />
       {!!drift.data?.length && (
         <Section title="To review">
           <Reviews reviews={drift.data} />

@@ -3,7 +3,8 @@
 use crate::commands::action::{params, session};
 use crate::shared::*;
 use api::event::{DeadLetterView, RetriedLetterResponse, RetryLetterRequest};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
+use countersign_core::ports::bus::LetterKind;
 use countersign_core::{InvocationId, Status};
 use serde_json::{Value, json};
 
@@ -15,8 +16,8 @@ pub(crate) enum Dlq {
   countersign event dlq list --kind invocation               calls whose attempts are used up")]
     List {
         /// Only of this kind
-        #[arg(long, value_enum)]
-        kind: Option<Kind>,
+        #[arg(long, value_parser = one_of(LetterKind::ALL, LetterKind::as_str))]
+        kind: Option<LetterKind>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -48,13 +49,6 @@ pub(crate) enum Dlq {
         #[command(flatten)]
         agreed: Agreed,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Kind {
-    Event,
-    Delivery,
-    Invocation,
 }
 
 impl Resource for DeadLetterView {
@@ -93,8 +87,7 @@ impl Dlq {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { kind, paging } => {
-                let word = |kind: Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
-                let asked = Asked::of(&paging).only("kind", kind.and_then(word));
+                let asked = Asked::of(&paging).only("kind", kind.map(|kind| kind.to_string()));
                 resource::list::<DeadLetterView>(asked, client, terminal).await?;
             }
             Self::Show { letter } => drop(resource::show::<DeadLetterView>(&letter, client, terminal).await?),

@@ -3,10 +3,10 @@
 //! to do; a client never waits for nothing.
 
 use super::message::{self, Kind, Message, NO_MESSAGE, NOT_ANSWERED, Refused, one_line};
-use super::sse::{Decoder, Event};
 use crate::output::Line;
 use crate::shared::*;
 use countersign_core::limits::{MCP_LINE_BYTES_MAX, MCP_OPEN_REQUESTS_MAX};
+use countersign_core::sse::{Decoder, SentEvent, Unreadable};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -252,7 +252,7 @@ impl Bridge {
         let mut stream = Stream::new(response);
         let mut ended = Ended::Closed;
         while let Some(event) = stream.next().await? {
-            if let Ended::Answered = self.pass_message_on(&event.data, id, is_shown).await {
+            if let Ended::Answered = self.pass_message_on(event.data.as_deref().unwrap_or_default(), id, is_shown).await {
                 ended = Ended::Answered;
             }
         }
@@ -312,8 +312,8 @@ impl Bridge {
                 }
                 let mut stream = Stream::new(response);
                 while let Ok(Some(event)) = stream.next().await {
+                    self.pass_message_on(event.data.as_deref().unwrap_or_default(), None, true).await;
                     (last, pause) = (event.id.or(last), PAUSES.0);
-                    self.pass_message_on(&event.data, None, true).await;
                 }
             }
             tokio::time::sleep(pause).await;
@@ -357,7 +357,7 @@ impl Bridge {
 struct Stream {
     response: Response,
     decoder: Decoder,
-    ready: std::vec::IntoIter<Event>,
+    ready: std::vec::IntoIter<SentEvent>,
 }
 
 impl Stream {
@@ -365,13 +365,13 @@ impl Stream {
         Self { response, decoder: Decoder::new(MCP_LINE_BYTES_MAX), ready: Vec::new().into_iter() }
     }
 
-    async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    async fn next(&mut self) -> Result<Option<SentEvent>, Failure> {
         loop {
             if let Some(event) = self.ready.next() {
                 return Ok(Some(event));
             }
             let Some(piece) = chunk(&mut self.response).await? else { return Ok(None) };
-            self.ready = self.decoder.feed(&piece).map_err(|_too_long| too_long())?.into_iter();
+            self.ready = self.decoder.feed(&piece).map_err(unreadable)?.into_iter();
         }
     }
 }
@@ -400,6 +400,13 @@ fn cut_off(why: &str) -> Failure {
     Failure::failed("the connection to the server was lost before the answer")
         .cause(why)
         .hint("make the same call again: if it was made already, you get its result, and it is not made twice")
+}
+
+fn unreadable(why: Unreadable) -> Failure {
+    match why {
+        Unreadable::TooLong => too_long(),
+        Unreadable::NotUtf8 => cut_off("the answer is not UTF-8"),
+    }
 }
 
 fn too_long() -> Failure {
