@@ -39,7 +39,7 @@ struct Told {
 }
 
 impl FakeSlack {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let state = Arc::new(Mutex::new(Told::default()));
         let router = Router::new().route("/api/{method}", post(answer)).with_state(Arc::clone(&state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,21 +49,21 @@ impl FakeSlack {
     }
 
     /// The host, as an operator allows it.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.api_url.trim_end_matches("/api")
     }
 
-    pub fn refuse(&self, refuse: Option<(u16, &'static str)>) {
+    pub(crate) fn refuse(&self, refuse: Option<(u16, &'static str)>) {
         self.state.lock().refuse = refuse;
     }
 
     /// How many requests came in so far, taken or not.
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.state.lock().asked
     }
 
     /// The requests of this method so far.
-    pub fn taken(&self, method: &str) -> Vec<BTreeMap<String, String>> {
+    pub(crate) fn taken(&self, method: &str) -> Vec<BTreeMap<String, String>> {
         self.state.lock().taken.iter().filter(|(taken, _)| taken == method).map(|(_, form)| form.clone()).collect()
     }
 }
@@ -74,13 +74,13 @@ pub(crate) fn blocks(form: &BTreeMap<String, String>) -> Vec<Value> {
 }
 
 /// The button of this name: its `action_id` and its `value`.
-pub fn button(form: &BTreeMap<String, String>, label: &str) -> Option<Value> {
+pub(crate) fn button(form: &BTreeMap<String, String>, label: &str) -> Option<Value> {
     let actions = blocks(form).into_iter().find(|block| block["type"] == "actions")?;
     actions["elements"].as_array().unwrap().iter().find(|button| button["text"]["text"] == label).cloned()
 }
 
 /// The body of the request that Slack sends when this user presses the button.
-pub fn pressed(user: &str, button: &Value) -> String {
+pub(crate) fn pressed(user: &str, button: &Value) -> String {
     // No two presses are the same request.
     static PRESSES: AtomicU64 = AtomicU64::new(0);
     let at = format!("1548426417.{:06}", PRESSES.fetch_add(1, Ordering::SeqCst));
@@ -99,7 +99,7 @@ pub fn pressed(user: &str, button: &Value) -> String {
 }
 
 /// `X-Slack-Signature` of a body.
-pub fn signature(secret: &str, timestamp: &str, body: &str) -> String {
+pub(crate) fn signature(secret: &str, timestamp: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("v0:{timestamp}:{body}").as_bytes());
     format!("v0={}", hex::encode(mac.finalize().into_bytes()))
@@ -137,7 +137,7 @@ async fn answer(State(state): State<Arc<Mutex<Told>>>, Path(method): Path<String
 }
 
 /// What is wrong with a request by Slack's published description, if anything is.
-pub fn fits(method: &str, content_type: &str, form: &[(String, String)]) -> Result<(), String> {
+pub(crate) fn fits(method: &str, content_type: &str, form: &[(String, String)]) -> Result<(), String> {
     let published: Value = serde_json::from_str(include_str!("published.json")).unwrap();
     let described = &published["methods"][method];
     if described.is_null() {

@@ -255,8 +255,7 @@ fn the_settings_are_those_that_the_docs_list() {
         assert!(own.contains(&format!("`{variable}`")), "neither `{page}` nor `docs/guides/command-line.md` has `{variable}`");
     }
     let config = read("crates/host/src/config.rs");
-    let ignored =
-        between("crates/host/src/config.rs", &config, "const CLIENT_VARIABLES: &[&str] = &[", "]").split('"').skip(1).step_by(2);
+    let ignored = between("crates/host/src/config.rs", &config, "const CLIENT_VARIABLES: &[&str] = &[", "]").split('"').skip(1).step_by(2);
     let told = between(page, &text, "Lists in variables are separated by commas. ", "are settings of the command line");
     same(page, "variables of the command line", &names(words(told)), &names(ignored.map(|name| format!("COUNTERSIGN_{name}"))));
     let unread: Vec<_> = words(told).filter(|variable| !read_by_cli.contains(*variable)).collect();
