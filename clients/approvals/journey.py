@@ -26,7 +26,7 @@ from pathlib import Path
 
 BINARY, FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 HERE = Path(__file__).resolve().parents[2]
-PUBLISHED = json.loads((HERE / "crates/server/src/notify/slack/published.json").read_text())
+PUBLISHED = json.loads((HERE / "crates/notify/src/slack/published.json").read_text())
 ROBIN, SLACK_USER, SLACK_CHANNEL = "robin@refunds.test", "U0ROBIN0000", "C0123456789"
 SIGNING_SECRET, BOT = "signs as Slack does", "xoxb-of-this-journey"
 PATIENCE = 60

@@ -94,7 +94,7 @@ test('the first visit offers the demo, which is played by keyboard and whose rec
 
 test('the demo saves by itself what the gallery begins with', () => {
   const starter = STARTERS.find(each => each.id === 'morning-note')
-  const saved = JSON.parse(readFileSync('../crates/cli/src/commands/demo/story/morning-note.json', 'utf8'))
+  const saved = JSON.parse(readFileSync('../crates/commands/src/commands/demo/story/morning-note.json', 'utf8'))
   expect(saved).toEqual(starter && built(starter, asGiven(starter)))
 })
 

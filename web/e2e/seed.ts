@@ -116,7 +116,7 @@ async function furnished({ owner }: Server, origin: string): Promise<void> {
 
   const files = ['action.json', 'execute.py', 'verify.py', 'rollback.py'].map(name => {
     const path = `actions/append_line/${name}`
-    return [path, { base64: readFileSync(`../crates/cli/src/commands/package/example/${path}`).toString('base64') }] as const
+    return [path, { base64: readFileSync(`../crates/commands/src/commands/package/example/${path}`).toString('base64') }] as const
   })
   await body(owner.PUT('/api/v1/packages/{name}', { params: { path: { name: 'notes' } }, body: { files: Object.fromEntries(files) } }))
 

@@ -1,27 +1,29 @@
-//! The command line. `args` is the tree of commands, `run` starts the command that was typed, and `commands` holds the code of each.
-//! Everything else is shared by commands and knows none of them: `resource` lists and shows things, `client` asks the server, `output`
-//! writes.
+//! The binary `countersign`: the command line, with the server that it starts.
 
-mod args;
-mod run;
-mod commands;
-mod shared;
-mod resource;
-mod flags;
-mod setting;
-mod client;
-mod context;
-mod output;
-mod exit;
-mod hints;
-mod style;
-mod world;
+pub use commands::{Stream, World, answer_shell_if_asked};
 
-pub use run::run;
-pub use world::{Stream, World};
+use commands::{OnStart, OnStop, OnWork, Serving};
+use countersign_core::Future;
+use host::{Config, Error};
+use std::ffi::OsString;
 
-/// If a shell asked for completions, answers it and ends the process; otherwise does nothing. It must be called before any thread is
-/// started.
-pub fn answer_shell_if_asked() {
-    commands::completions::answer_shell_if_asked(|| args::command(None));
+struct Server;
+
+impl Serving for Server {
+    fn serve<'a>(&'a self, config: Config, started: OnStart<'a>, stop: OnStop) -> Future<'a, Result<(), Error>> {
+        Box::pin(server::serve_until(config, started, stop))
+    }
+
+    fn work<'a>(&'a self, config: Config, started: OnWork<'a>) -> Future<'a, Result<(), Error>> {
+        Box::pin(server::work(config, started))
+    }
+
+    fn openapi_json(&self) -> String {
+        server::openapi_json()
+    }
+}
+
+/// Runs one command line with these variables and streams, and returns its exit code.
+pub fn run(arguments: impl Iterator<Item = OsString>, world: World) -> u8 {
+    commands::run(arguments, world, &Server)
 }

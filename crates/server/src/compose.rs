@@ -1,32 +1,23 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
-use crate::added_sources::{AddedConfig, AddedRegistry};
-use crate::allowed::{AllowLists, Fixed};
-use crate::config::{Config, EmailSender, KeySecret};
-use crate::data_dir::{self, DataDir, HeldData};
 use crate::energy::{POWERCAP, Rapl};
-use crate::followed::Followed;
-use crate::homes::{Ground, Homes};
-use crate::jail::{LateJail, SandboxJail};
-use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
-use crate::notify::{Courier, CourierConfig};
-use crate::one_time_login::OneTimeLogin;
 use crate::render;
-use crate::sign_in::SignIn;
-use crate::stream::{Bounds, Streams};
-use crate::tries::Tries;
-use crate::{Error, OsRandom, SystemClock};
-use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
 use countersign_core::ports::Blobs;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random, Secret};
+use homes::jail::{LateJail, SandboxJail};
+use homes::{AddedConfig, AddedRegistry, AllowLists, Fixed, Ground, Homes};
+use host::config::{Config, EmailSender, KeySecret};
+use host::data_dir::{self, DataDir};
+use host::{Error, MasterKeyFiles, OsRandom};
 use metrics_exporter_prometheus::PrometheusHandle;
+use notify::{Courier, CourierConfig};
+use operations::{Parts, SignIn};
 use pipeline::{Pipeline, Ports, Settings};
 use sources::blobs::{Bucket, BucketLogin, ObjectBlobs};
 use sources::builtin::email::Email;
@@ -36,176 +27,9 @@ use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
 use sources::mcp::ProgramFolders;
 use sources::oauth::Own;
-use sources::package::Packages;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
-
-/// The parts that the doors and the background loops work with.
-pub struct Parts {
-    pub store: Store,
-    pub pipeline: Pipeline,
-    pub random: Arc<dyn Random>,
-    pub clock: Arc<dyn Clock>,
-    pub metrics: Option<PrometheusHandle>,
-    /// Workspace and packages of each org; absent if no source works on files.
-    pub homes: Option<Arc<Homes>>,
-    /// The sources that admins added.
-    pub added: Arc<AddedRegistry>,
-    /// The credentials with which sources act elsewhere.
-    pub connections: Connected,
-    /// Delivers the notices of channels.
-    pub courier: Courier,
-    /// The files of the master key, which can be replaced while the server works.
-    pub master_key: MasterKeyFiles,
-    /// Where people and authorization servers reach this server.
-    pub address: Own,
-    /// Whether the operator named that address. If not, it may be another for callers who come through a proxy.
-    pub has_public_url: bool,
-    /// The profiles that code of packages can have here; absent where none runs.
-    pub profiles: Option<Vec<Profile>>,
-    /// Where people sign in; absent: with tokens only.
-    pub sign_in: Option<SignIn>,
-    /// Fires and runs automations.
-    pub engine: runs::Engine,
-}
-
-/// The parts, shared by every request.
-#[derive(Clone)]
-pub struct App {
-    pub(crate) parts: Arc<Parts>,
-    streams: Streams,
-    followed: Followed,
-    tries: Arc<Tries>,
-    sign_ins_begun: Arc<Tries>,
-    one_time_login: Arc<OneTimeLogin>,
-}
-
-impl App {
-    pub fn new(parts: Parts) -> Self {
-        let (allowed, connections, courier) = (parts.added.allowed(), parts.connections.clone(), parts.courier.clone());
-        allowed.tell(move |lists| connections.allow(lists.hosts.clone(), lists.networks.clone()));
-        allowed.tell(move |lists| courier.allow(lists.hosts.clone(), lists.networks.clone()));
-        let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
-        Self {
-            parts: Arc::new(parts),
-            streams,
-            followed: Followed::default(),
-            tries: Arc::new(Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX)),
-            sign_ins_begun: Arc::new(Tries::up_to(SIGN_INS_PER_MINUTE_MAX)),
-            one_time_login: Arc::default(),
-        }
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        &self.parts.store
-    }
-
-    /// The org's packages; absent if none can be installed.
-    pub(crate) fn packages(&self, org: &OrgId) -> Option<Arc<Packages>> {
-        Some(Arc::clone(&self.parts.homes.as_ref()?.of(org).ok()?.packages))
-    }
-
-    pub(crate) fn pipeline(&self) -> &Pipeline {
-        &self.parts.pipeline
-    }
-
-    pub(crate) fn engine(&self) -> &runs::Engine {
-        &self.parts.engine
-    }
-
-    pub(crate) const fn streams(&self) -> &Streams {
-        &self.streams
-    }
-
-    pub(crate) const fn followed(&self) -> &Followed {
-        &self.followed
-    }
-
-    /// Wrong logins, by the address they came from.
-    pub(crate) fn tries(&self) -> &Tries {
-        &self.tries
-    }
-
-    /// Sign-ins that were begun, by the address they came from. A page of others can make a browser begin one, so they are no wrong logins.
-    pub(crate) fn sign_ins_begun(&self) -> &Tries {
-        &self.sign_ins_begun
-    }
-
-    /// The login that is offered on the terminal of the server.
-    pub(crate) fn one_time_login(&self) -> &OneTimeLogin {
-        &self.one_time_login
-    }
-
-    /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.
-    pub async fn finish(&self) -> bool {
-        let limit = Duration::from_secs(SHUTDOWN_SECONDS);
-        let is_over = tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_ok();
-        if !is_over {
-            tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
-        }
-        self.parts.added.close().await;
-        for org in self.parts.store.list_orgs().await.unwrap_or_default() {
-            if let Err(error) = self.parts.store.checkpoint(&org.id).await {
-                tracing::warn!(%error, "the last checkpoint could not be signed");
-            }
-        }
-        is_over
-    }
-}
-
-/// Opens the store of a configuration, without a server around it. The master key must exist: without its key the data cannot be read.
-pub async fn open_store(config: &Config) -> Result<Store, Error> {
-    Ok(Store::open(store_config(config, Absent::Refuse)?).await?)
-}
-
-/// Opens the store of a server that starts. A database that is away is an `Error::Store`, so that the server can wait for it.
-pub(crate) async fn open_to_serve(config: &Config) -> Result<Store, Error> {
-    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
-    Store::open(store_config(config, absent)?).await.map_err(|error| match error {
-        store::Error::Corrupt { message } => Error::Database(message),
-        store::Error::Unavailable { .. } | store::Error::Fenced | store::Error::CommitUnknown { .. } => Error::Store(error),
-    })
-}
-
-/// Opens the same store without migrating its schema, because a server may be running on it.
-pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
-    Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
-}
-
-/// Replaces the master key on a data folder that no server uses, as a server does while it works; `resealed` is told how many values each
-/// write has sealed anew. It also ends a replacement that was interrupted.
-pub async fn replace_master_key(config: &Config, held: &HeldData, resealed: impl FnMut(u64) + Send) -> Result<(), Error> {
-    let files = MasterKeyFiles::of(config);
-    let opened = store_config(config, Absent::Refuse)?;
-    let random = Arc::clone(&opened.random);
-    let store = Store::open(opened).await?;
-    held.earlier_servers().into_iter().for_each(|earlier| store.succeed(earlier));
-    match master_key::begin(&files, &store, &*random, None).await {
-        Ok(()) | Err(Refused::Changing) => master_key::carry_on(&files, &store, resealed).await,
-        Err(Refused::Unready(message)) => Err(Error::MasterKey(message)),
-        Err(Refused::Store(error)) => Err(error.into()),
-    }
-}
-
-fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error> {
-    data_dir::prepare(&config.data)?;
-    let random: Arc<dyn Random> = Arc::new(OsRandom::default());
-    let files = MasterKeyFiles::of(config);
-    let master = files.present(absent, &*random)?;
-    // If the database needs it, the store says so.
-    let next_master = files.next().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the next master key cannot be read");
-        None
-    });
-    let engine = match &config.database {
-        None => Engine::Sqlite { path: data_dir::private_database_file(&config.data)? },
-        Some(url) => Engine::Postgres { url: url.clone() },
-    };
-    let time = TimeSource::Database(Arc::new(SystemClock));
-    Ok(store::Config { engine, master, next_master, time, patience: store::Patience::default(), random })
-}
+use store::{MemoryLimiter, Purpose, RedisLimiter, Store};
 
 /// Builds all parts. Returns the owner's token if this start created the org.
 pub(crate) async fn compose(

@@ -2,13 +2,14 @@
 //! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
 use crate::lag::Lags;
-use crate::master_key::{self, MasterKeyFiles};
-use crate::{AddedRegistry, Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
 use countersign_core::ports::{Breakers, Invocations};
 use countersign_core::{Clock, OrgId, Status, Timestamp};
+use homes::{AddedRegistry, Homes};
+use host::master_key::{self, MasterKeyFiles};
 use metrics_exporter_prometheus::PrometheusHandle;
+use operations::Parts;
 use pipeline::Pipeline;
 use sources::workspace::Kept;
 use std::sync::Arc;

@@ -1,19 +1,19 @@
 //! A process that works on runs beside the servers of one database. It is a server without doors: it keeps the same lease and does the same
 //! work in the background, and answers nobody but whoever asks whether it is well.
 
-use crate::config::Config;
-use crate::{
-    App, Error, asked_to_stop, compose, data_dir, follow_earlier, http, lease, loops, open_store_when_there, ports, recover, telemetry,
-};
+use crate::{compose, follow_earlier, lease, loops, open_store_when_there, recover};
+use host::config::Config;
+use host::{Error, asked_to_stop, data_dir};
+use operations::App;
 use tokio_util::sync::CancellationToken;
 
 /// Works until the process is asked to stop, then waits for running steps to end. `started` is told where its health is.
 pub async fn work(config: Config, started: impl FnOnce(&str) + Send) -> Result<(), Error> {
-    let metrics = telemetry::init_metrics();
-    ports::allow_open_files();
+    let metrics = host::init_metrics();
+    host::allow_open_files();
     let data = data_dir::DataDir::open(&config)?;
-    let listener = http::listen(&config.listen).await?;
-    let url = format!("http://{}", http::address_of(&listener, &config.listen));
+    let listener = http_door::listen(&config.listen).await?;
+    let url = format!("http://{}", http_door::address_of(&listener, &config.listen));
     let address = config.public_url.clone().unwrap_or_else(|| url.clone());
     let store = open_store_when_there(&config, &listener, None).await?;
     let (parts, _) = compose::compose(&config, &data, store, sources::oauth::Own::new(&address), metrics).await?;
@@ -26,7 +26,7 @@ pub async fn work(config: Config, started: impl FnOnce(&str) + Send) -> Result<(
     let asked_to_stop = asked_to_stop();
     tracing::info!(url, "working");
     started(&url);
-    http::serve_health(listener, app.clone(), asked_to_stop).await;
+    http_door::serve_health(listener, app.clone(), asked_to_stop).await;
     stop.cancel();
     background.await;
     let is_over = app.finish().await;

@@ -250,13 +250,12 @@ fn the_settings_are_those_that_the_docs_list() {
     }
     // What the command line reads is named here or on its own page, and the server ignores nothing else.
     let own = format!("{text}{}", read("docs/guides/command-line.md"));
-    let read_by_cli = files("crates/cli/src", ".rs").iter().flat_map(|path| variables_in(&read(path))).collect::<Names>();
+    let read_by_cli = files("crates/commands/src", ".rs").iter().flat_map(|path| variables_in(&read(path))).collect::<Names>();
     for variable in read_by_cli.iter().filter(|variable| *variable != "COUNTERSIGN_COMPLETE") {
         assert!(own.contains(&format!("`{variable}`")), "neither `{page}` nor `docs/guides/command-line.md` has `{variable}`");
     }
-    let config = read("crates/server/src/config.rs");
-    let ignored =
-        between("crates/server/src/config.rs", &config, "const CLIENT_VARIABLES: &[&str] = &[", "]").split('"').skip(1).step_by(2);
+    let config = read("crates/host/src/config.rs");
+    let ignored = between("crates/host/src/config.rs", &config, "const CLIENT_VARIABLES: &[&str] = &[", "]").split('"').skip(1).step_by(2);
     let told = between(page, &text, "Lists in variables are separated by commas. ", "are settings of the command line");
     same(page, "variables of the command line", &names(words(told)), &names(ignored.map(|name| format!("COUNTERSIGN_{name}"))));
     let unread: Vec<_> = words(told).filter(|variable| !read_by_cli.contains(*variable)).collect();
@@ -380,7 +379,7 @@ fn a_table_of_words_has_all_of_them() {
 
 /// The words of every command, joined as in `event-dlq-list`, with its help and that of the whole program.
 fn commands() -> BTreeMap<String, String> {
-    let folder = "crates/cli/tests/golden/help";
+    let folder = "crates/commands/tests/golden/help";
     let whole = read(&format!("{folder}/countersign.txt"));
     let groups: String = files(folder, ".txt").iter().map(|path| read(path)).collect();
     let pages = groups.split("=== countersign ").skip(1).map(|page| page.split_once('\n').unwrap());

@@ -464,8 +464,8 @@ impl TestServer {
                 ..Settings::default()
             },
         );
-        let listener = server::http::listen("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", server::http::address_of(&listener, ""));
+        let listener = http_door::listen("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", http_door::address_of(&listener, ""));
         let courier = Courier::new(CourierConfig {
             store: store.clone(),
             pipeline: pipeline.clone(),
@@ -507,7 +507,8 @@ impl TestServer {
             engine: engine.clone(),
         });
         let (stop, stopped) = oneshot::channel();
-        tokio::spawn(server::http::serve(listener, app, async move {
+        let beside = server::mcp_routes(&app);
+        tokio::spawn(http_door::serve(listener, app, beside, async move {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: client(), url: url.clone(), token };

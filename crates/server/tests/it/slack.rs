@@ -1,7 +1,7 @@
 //! Calls answered in Slack: a message with buttons, requests that Slack signed and that count once, and people who agreed to answer there.
 //! The Slack of these tests takes what Slack's published description has, and nothing else.
 
-#[path = "../../src/notify/slack/fake_tests.rs"]
+#[path = "../../../notify/src/slack/fake_tests.rs"]
 #[allow(dead_code, reason = "the tests of the wire use the rest of it")]
 mod fake;
 

@@ -120,44 +120,53 @@ impl Postgres {
         &self.entrance
     }
 
-    pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
-        let client = checked_out(&self.pool).await?;
-        let answer = answer_within(self.patience.read, query(&client, sql, params)).await;
-        if matches!(answer, Err(Error::Unavailable { .. })) {
-            // The connection may still deliver the late answer, so it must not go back to the pool.
-            drop(Object::take(client));
-        }
-        answer
+    /// Boxed, as all that asks the database is: what awaits it would otherwise hold the whole client in its own future, which takes long to
+    /// compile in every crate above.
+    pub(crate) fn read<'a>(&'a self, sql: &'a str, params: &'a [Val]) -> countersign_core::Future<'a, Result<Vec<Row>, Error>> {
+        Box::pin(async move {
+            let client = checked_out(&self.pool).await?;
+            let answer = answer_within(self.patience.read, query(&client, sql, params)).await;
+            if matches!(answer, Err(Error::Unavailable { .. })) {
+                // The connection may still deliver the late answer, so it must not go back to the pool.
+                drop(Object::take(client));
+            }
+            answer
+        })
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<ClientWrapper, Error> {
-        // Taken out of the pool for good: a connection inside a transaction must not go back.
-        let client = Object::take(checked_out(&self.pool).await?);
-        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map_err(classify)?;
-        Ok(client)
+    pub(crate) fn snapshot(&self) -> countersign_core::Future<'_, Result<ClientWrapper, Error>> {
+        Box::pin(async move {
+            // Taken out of the pool for good: a connection inside a transaction must not go back.
+            let client = Object::take(checked_out(&self.pool).await?);
+            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map_err(classify)?;
+            Ok(client)
+        })
     }
 
     /// Whether this is the only server. It is asked once at start, before this server takes the lock in shared mode for the others to see.
     /// The lock alone proves nothing: when the database restarts, every live server loses the lock until its next write. So no other
     /// server may have a valid lease either, except the earlier servers on the same data folder.
-    pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
-        let client = Object::take(checked_out(&self.pool).await?);
-        let rows =
-            query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
-                .await?;
-        let is_free = rows == [vec![Val::Int(1)]];
-        be_present(&client, self.lease.id()).await?;
-        let others =
-            query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
-        let alone = is_free && others.is_empty();
-        if alone {
-            client.batch_execute(END_ALL_LEASES).await.map_err(classify)?;
-        }
-        if is_free {
-            client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
-        }
-        *self.presence.lock().await = Some(client);
-        Ok(alone)
+    pub(crate) fn is_alone(&self) -> countersign_core::Future<'_, Result<bool, Error>> {
+        Box::pin(async move {
+            let client = Object::take(checked_out(&self.pool).await?);
+            let rows =
+                query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
+                    .await?;
+            let is_free = rows == [vec![Val::Int(1)]];
+            be_present(&client, self.lease.id()).await?;
+            let others =
+                query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())])
+                    .await?;
+            let alone = is_free && others.is_empty();
+            if alone {
+                client.batch_execute(END_ALL_LEASES).await.map_err(classify)?;
+            }
+            if is_free {
+                client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
+            }
+            *self.presence.lock().await = Some(client);
+            Ok(alone)
+        })
     }
 
     /// Whether the connection is there by which this server shows that it works on the database. It ends with its process.
@@ -178,22 +187,24 @@ impl Postgres {
     }
 
     /// Runs a statement on the connection of the lease; see `Db::renew_lease`.
-    pub(crate) async fn renew_lease(&self, sql: &str, said: String) -> Result<Timestamp, Error> {
-        let limit = Duration::from_secs(LEASE_RENEW_SECONDS);
-        let client = answer_within(limit, checked_out(&self.leasing)).await?;
-        let renewed = answer_within(limit, async {
-            let now = match self.time.known() {
-                Some(now) => now,
-                None => self.time.learn(&query(&client, DATABASE_TIME, &[]).await?)?,
-            };
-            query(&client, sql, &[Val::Text(self.lease.id().to_string()), now.into(), Val::Text(said)]).await?;
-            Ok(now)
-        });
-        let renewed = renewed.await;
-        if renewed.is_err() {
-            drop(Object::take(client));
-        }
-        renewed
+    pub(crate) fn renew_lease<'a>(&'a self, sql: &'a str, said: String) -> countersign_core::Future<'a, Result<Timestamp, Error>> {
+        Box::pin(async move {
+            let limit = Duration::from_secs(LEASE_RENEW_SECONDS);
+            let client = answer_within(limit, checked_out(&self.leasing)).await?;
+            let renewed = answer_within(limit, async {
+                let now = match self.time.known() {
+                    Some(now) => now,
+                    None => self.time.learn(&query(&client, DATABASE_TIME, &[]).await?)?,
+                };
+                query(&client, sql, &[Val::Text(self.lease.id().to_string()), now.into(), Val::Text(said)]).await?;
+                Ok(now)
+            });
+            let renewed = renewed.await;
+            if renewed.is_err() {
+                drop(Object::take(client));
+            }
+            renewed
+        })
     }
 
     pub(super) fn pulse(&self) -> &Pulse {

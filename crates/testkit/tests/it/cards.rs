@@ -4,8 +4,8 @@
 use crate::workspace::{File, files_below};
 use std::collections::BTreeSet;
 
-const TERMINAL: &str = "crates/cli/src/commands/show/card";
-const PAGE: &str = "crates/server/src/http/card";
+const TERMINAL: &str = "crates/commands/src/commands/show/card";
+const PAGE: &str = "crates/http-door/src/card";
 
 /// What only the page has a label for.
 const ONLY_ON_THE_PAGE: &[(&str, &str)] = &[
@@ -17,7 +17,7 @@ const ONLY_ON_THE_PAGE: &[(&str, &str)] = &[
 #[test]
 fn a_page_and_a_terminal_say_the_same_facts() {
     let files = |folder: &str, part: &str| files_below(folder).into_iter().filter(|file| is_of(file, part)).collect::<Vec<_>>();
-    let (terminal, page) = (files("crates/cli/src", TERMINAL), files("crates/server/src", PAGE));
+    let (terminal, page) = (files("crates/commands/src", TERMINAL), files("crates/http-door/src", PAGE));
     let (told, shown) = (labels(&terminal), labels(&page));
     assert!(
         told.contains("Requested by") && told.contains("Receipt") && told.len() > 25,

@@ -12,7 +12,7 @@ struct Crate {
     parts: &'static [(&'static str, &'static [&'static str])],
 }
 
-const CRATES: &[Crate] = &[PIPELINE, SOURCES, SERVER, CLI];
+const CRATES: &[Crate] = &[PIPELINE, SOURCES, HOST, HOMES, SERVER, COMMANDS];
 
 const PIPELINE: Crate = Crate {
     folder: "crates/pipeline/src",
@@ -60,67 +60,55 @@ const SOURCES: Crate = Crate {
     ],
 };
 
+const HOST: Crate = Crate {
+    folder: "crates/host/src",
+    shared: &[],
+    parts: &[
+        ("tls", &[]),
+        ("config", &["tls"]),
+        ("ports", &[]),
+        ("telemetry", &["config", "ports"]),
+        ("data_dir", &["config"]),
+        ("master_key", &["config", "data_dir"]),
+        ("look", &["data_dir"]),
+        ("open", &["config", "data_dir", "master_key", "ports"]),
+    ],
+};
+
+const HOMES: Crate = Crate {
+    folder: "crates/homes/src",
+    shared: &[],
+    parts: &[
+        ("jail", &[]),
+        ("packages", &["jail"]),
+        ("homes", &["jail", "packages"]),
+        ("allowed", &[]),
+        ("source_events", &[]),
+        ("added_sources", &["allowed", "homes", "source_events"]),
+    ],
+};
+
 const SERVER: Crate = Crate {
     folder: "crates/server/src",
     shared: &[],
     parts: &[
-        ("tls", &[]),
         ("energy", &[]),
-        ("config", &["tls"]),
-        ("sign_in", &["config"]),
-        ("ports", &[]),
-        ("jail", &[]),
-        ("render", &["jail"]),
         ("lease", &[]),
-        ("tries", &[]),
-        ("stream", &["tries"]),
-        ("followed", &[]),
-        ("one_time_login", &[]),
-        ("demo", &[]),
-        ("data_dir", &[]),
-        ("master_key", &["data_dir"]),
-        ("look", &["data_dir"]),
-        ("packages", &["jail"]),
-        ("homes", &["config", "data_dir", "jail", "packages"]),
-        ("allowed", &[]),
-        ("source_events", &[]),
-        ("added_sources", &["allowed", "homes", "source_events"]),
-        ("notify", &[]),
-        (
-            "compose",
-            &[
-                "added_sources",
-                "allowed",
-                "config",
-                "data_dir",
-                "energy",
-                "followed",
-                "homes",
-                "jail",
-                "master_key",
-                "notify",
-                "one_time_login",
-                "render",
-                "sign_in",
-                "stream",
-                "tries",
-            ],
-        ),
-        ("telemetry", &["config", "ports"]),
+        ("render", &[]),
+        ("mcp", &[]),
         ("lag", &[]),
-        ("loops", &["lag", "master_key"]),
-        ("operations", &["added_sources", "allowed", "master_key", "notify", "packages", "stream"]),
-        ("mcp", &["operations"]),
-        ("http", &["added_sources", "config", "mcp", "operations", "packages", "stream", "tls"]),
-        ("worker", &["compose", "config", "data_dir", "http", "lease", "loops", "ports", "telemetry"]),
+        ("loops", &["lag"]),
+        ("compose", &["energy", "render"]),
+        ("worker", &["compose", "lease", "loops"]),
     ],
 };
 
-const CLI: Crate = Crate {
-    folder: "crates/cli/src",
+const COMMANDS: Crate = Crate {
+    folder: "crates/commands/src",
     shared: &[],
     parts: &[
         ("world", &[]),
+        ("serving", &[]),
         ("style", &[]),
         ("hints", &["style"]),
         ("exit", &["hints", "style"]),
@@ -128,12 +116,12 @@ const CLI: Crate = Crate {
         ("client", &["context", "exit", "hints"]),
         ("output", &["exit", "style", "world"]),
         ("flags", &["client", "output"]),
-        ("setting", &["client", "context", "exit", "flags", "output", "style"]),
+        ("setting", &["client", "context", "exit", "flags", "output", "serving", "style"]),
         ("resource", &["client", "exit", "flags", "output", "style"]),
         ("shared", &["client", "exit", "flags", "output", "resource", "setting", "style"]),
-        ("commands", &["client", "context", "output", "shared", "style", "world"]),
+        ("commands", &["client", "context", "output", "serving", "shared", "style", "world"]),
         ("args", &["commands", "exit", "flags", "style"]),
-        ("run", &["args", "commands", "context", "exit", "output", "setting", "world"]),
+        ("run", &["args", "commands", "context", "exit", "output", "serving", "setting", "world"]),
     ],
 };
 
