@@ -13,7 +13,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
-use countersign_core::invocation::Claimed;
+use countersign_core::call::Claimed;
 use pipeline::{Explanation, NearGrant, Question, Would};
 use serde_json::{Map, Value};
 

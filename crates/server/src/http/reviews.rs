@@ -6,7 +6,7 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::{self, Error, action_named, reviews};
-use api::gates::CaughtView;
+use api::finding::CaughtView;
 use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
 use axum::Json;
