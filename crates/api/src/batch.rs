@@ -1,8 +1,9 @@
 //! Batches on the wire: several actions in one request.
 
 use crate::invocation::{CallerContext, FailureView, ProvenanceName, ReceiptRefView, ScopeView, VerificationView};
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, PartRevert};
+use countersign_core::batch::{BatchStatus, Part, PartEffect, PartRevert};
 use countersign_core::invocation::Intention;
+use countersign_core::part_of::BatchMode;
 use countersign_core::{Batch, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -111,22 +112,6 @@ pub struct PartRevertView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_seq: Option<u64>,
     pub error: Option<FailureView>,
-}
-
-/// Which part of which batch an invocation is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PartOfView {
-    pub id: String,
-    /// From 1.
-    pub part: u32,
-    pub parts: u32,
-    pub mode: BatchMode,
-}
-
-impl From<countersign_core::batch::PartOf> for PartOfView {
-    fn from(part: countersign_core::batch::PartOf) -> Self {
-        Self { id: part.batch.to_string(), part: part.index.saturating_add(1), parts: part.of, mode: part.mode }
-    }
 }
 
 impl From<Batch> for BatchView {

@@ -2,7 +2,8 @@
 //! publishes a type whose first word stands in it, nor one that a message of the stream is called.
 
 use crate::compat::is_older_name;
-use countersign_core::batch::{BatchMode, BatchStatus};
+use countersign_core::batch::BatchStatus;
+use countersign_core::part_of::BatchMode;
 use countersign_core::ports::events::{
     ACTION_EXECUTED, SOURCE_LOGGED, SOURCE_NOTIFIED, SOURCE_PROMPTS_CHANGED, SOURCE_RESOURCE_UPDATED, SOURCE_RESOURCES_CHANGED,
     SOURCE_TOOLS_CHANGED,

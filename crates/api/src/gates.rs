@@ -1,5 +1,6 @@
 //! What the gates go by, on the wire: policies, consents, crossings, quarantine; and what they would say.
 
+use crate::finding::CaughtView;
 use crate::invocation::{CallerContext, DecisionView, GateView, InvokeResponse, ProvenanceName};
 use crate::long_text::long_text;
 use crate::rules::ModeLine;
@@ -221,14 +222,6 @@ pub struct CrossingView {
     pub to_space_id: String,
     pub listed_by: String,
     pub listed_at: Timestamp,
-}
-
-/// Why something was caught; never the content itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CaughtView {
-    pub rule: String,
-    pub pointer: String,
-    pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

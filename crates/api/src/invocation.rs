@@ -10,13 +10,13 @@ pub use foresight::*;
 pub use progress::*;
 pub use request::*;
 
-use crate::batch::PartOfView;
 use countersign_core::action::Class;
 use countersign_core::changed_file::FileChange;
 use countersign_core::decision::{Gate, GateVerdict, ModeSource, Reason, Verdict};
 use countersign_core::effect::{Check, Remedy};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
 use countersign_core::observe::Observed;
+use countersign_core::part_of::{BatchMode, PartOf};
 use countersign_core::{Decision, Invocation, Mode, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -182,6 +182,22 @@ pub struct SettledView {
     pub by: String,
     pub at: Timestamp,
     pub reason: Option<String>,
+}
+
+/// Which part of which batch an invocation is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PartOfView {
+    pub id: String,
+    /// From 1.
+    pub part: u32,
+    pub parts: u32,
+    pub mode: BatchMode,
+}
+
+impl From<PartOf> for PartOfView {
+    fn from(part: PartOf) -> Self {
+        Self { id: part.batch.to_string(), part: part.index.saturating_add(1), parts: part.of, mode: part.mode }
+    }
 }
 
 impl From<Check> for CheckView {

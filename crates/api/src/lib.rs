@@ -12,6 +12,7 @@ pub mod connection;
 pub mod document;
 pub mod event;
 pub mod event_types;
+pub mod finding;
 pub mod gates;
 pub mod identity;
 pub mod invocation;

@@ -1,6 +1,6 @@
 //! Rules on the wire: modes, grants, kill switches, reviews.
 
-use crate::gates::CaughtView;
+use crate::finding::CaughtView;
 use crate::invocation::GrantScopeName;
 use countersign_core::breaker::{Breaker, BreakerState};
 use countersign_core::changed_file::FileChange;

@@ -3,7 +3,7 @@
 
 use crate::Mistake;
 use crate::definition::{self, Definition, Trigger, Words};
-use crate::select::TooMuch;
+use crate::select::{Path, TooMuch};
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
 use countersign_core::limits::INPUTS_BYTES_MAX;
@@ -101,7 +101,7 @@ fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Result<Value, Mist
     let mut left = INPUTS_BYTES_MAX;
     let mut inputs = Map::new();
     for (name, path) in mapping {
-        let found = definition::parts::select(path, payload, &mut left).map_err(|TooMuch| {
+        let found = Path::parse(path).map_or(Ok(None), |path| path.select(payload, &mut left)).map_err(|TooMuch| {
             let mistake = Mistake::new("inputs_invalid", format!("the mapping takes more than {} MB", INPUTS_BYTES_MAX / (1024 * 1024)));
             mistake.hint(format!("map less: `{path}` may find the same value more than once")).under(&format!("/{}", escape(name)))
         })?;

@@ -32,3 +32,9 @@ impl Mistake {
         Self { pointer: format!("{prefix}{}", self.pointer), ..self }
     }
 }
+
+/// A sentence of a library, as ours begin.
+pub(crate) fn in_lower_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

@@ -7,6 +7,7 @@ pub(crate) mod allow;
 pub(crate) mod answer;
 pub(crate) mod artifact;
 pub(crate) mod automation;
+mod automation_name;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod breaker;

@@ -1,9 +1,8 @@
 //! What a caller says about one call, besides the action.
 
 use crate::effect::{Bounds, Scope};
-use crate::invocation::Claimed;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 
 /// One call as its caller requests it. In a stored invocation the params are redacted and truncated, and the texts contain no secrets.
@@ -33,6 +32,33 @@ pub struct Call {
     /// Set if an older contract asked for the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<Older>,
+}
+
+/// What the caller claims about the call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claimed {
+    pub time: Option<String>,
+    pub device: Option<String>,
+    pub actor: Option<String>,
+    /// Whom the caller claims to act for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The caller's own id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_id: Option<String>,
+    /// Another space than the session's in which the caller claims to act: the one claim that is evaluated, and the call is denied for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// How sure the caller claims to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Number>,
+    /// How the caller would revert the call. Countersign does not follow this plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_plan: Option<Value>,
+    /// The fields of an older contract's envelope that nobody here knows, by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Value>,
 }
 
 /// What an older contract asked with, where other calls have no place for it. Its answer repeats it at any time.

@@ -1,7 +1,6 @@
 //! What belongs to an effect: its scope and limits, the checks after it, and the repair or rollback if a check fails.
 
 use crate::limits::CALL_TIMEOUT_MS;
-use crate::source::Output;
 use crate::{Action, PrincipalId, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -219,20 +218,6 @@ impl Bounds {
     pub fn shortens(&self, action: &Action) -> bool {
         self.timeout_ms.is_some_and(|timeout_ms| timeout_ms < action.timeout_ms.min(CALL_TIMEOUT_MS))
     }
-}
-
-/// The answer to what became of an effect whose outcome is unknown.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reconciled {
-    Happened(Output),
-    /// The effect did not happen, and nothing of it is left. It cannot happen later either: whoever ran the call may only have lost touch. A
-    /// source that cannot prevent this, because its request may still be on its way to others, says `Unknown`.
-    DidNot,
-    /// Only the provider can tell, by getting the same request again under a key it knows. If it has no such effect yet, it makes the
-    /// effect then. So this needs an intent first.
-    ByAskingAgain,
-    /// The source cannot tell; a person has to settle it.
-    Unknown,
 }
 
 /// The handle through which a source reports progress, as lines of text. The receiver limits them.

@@ -136,6 +136,64 @@ prefixed_id! {
     ArtifactId = "art_";
 }
 
+/// Who acts. Agents act inside their session; a service is known by its token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PrincipalId {
+    User(UserId),
+    Agent(SessionId),
+    Service(TokenId),
+    Automation(AutomationId),
+}
+
+impl PrincipalId {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::User(_) => "user",
+            Self::Agent(_) => "agent",
+            Self::Service(_) => "service",
+            Self::Automation(_) => "automation",
+        }
+    }
+
+    /// Reads what `Display` prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once(':')?;
+        match kind {
+            "user" => UserId::parse(id).ok().map(Self::User),
+            "agent" => SessionId::parse(id).ok().map(Self::Agent),
+            "service" => TokenId::parse(id).ok().map(Self::Service),
+            "automation" => AutomationId::parse(id).ok().map(Self::Automation),
+            _ => None,
+        }
+    }
+}
+
+/// `user:usr_…`, `agent:ses_…`, `service:tok_…`, `automation:aut_…`.
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = match self {
+            Self::User(id) => id.as_str(),
+            Self::Agent(id) => id.as_str(),
+            Self::Service(id) => id.as_str(),
+            Self::Automation(id) => id.as_str(),
+        };
+        write!(f, "{}:{id}", self.kind())
+    }
+}
+
+impl serde::Serialize for PrincipalId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PrincipalId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a principal")))
+    }
+}
+
 fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {
     let millis = u64::try_from(at.as_micros() / 1_000).unwrap_or(0) & 0xffff_ffff_ffff;
     let mut low = [0u8; 16];

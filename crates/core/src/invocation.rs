@@ -1,12 +1,12 @@
 //! An invocation: one request to perform one action, with everything that happens to it.
 
-use crate::Call;
-use crate::batch::PartOf;
+use crate::call::{Call, Claimed};
 use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Purpose};
 use crate::grant::{GrantScope, SumMax};
 use crate::jail::Meter;
 use crate::observe::Observed;
+use crate::part_of::PartOf;
 use crate::price::Charge;
 use crate::principal::Device;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     UserId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -185,33 +185,6 @@ pub struct Edit {
     pub proposed_params: Value,
     /// Where the two differ: RFC 6901 pointers.
     pub changed: Vec<String>,
-}
-
-/// What the caller claims about the call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claimed {
-    pub time: Option<String>,
-    pub device: Option<String>,
-    pub actor: Option<String>,
-    /// Whom the caller claims to act for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<String>,
-    /// The caller's own id of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action_id: Option<String>,
-    /// Another space than the session's in which the caller claims to act: the one claim that is evaluated, and the call is denied for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub space: Option<String>,
-    /// How sure the caller claims to be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Number>,
-    /// How the caller would revert the call. Countersign does not follow this plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollback_plan: Option<Value>,
-    /// The fields of an older contract's envelope that nobody here knows, by their names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub more: Option<Value>,
 }
 
 /// What redaction took out of the params, and how to restore it.

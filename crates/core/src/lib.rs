@@ -32,10 +32,12 @@ pub mod ledger;
 pub mod limiter;
 pub mod limits;
 pub mod mcp;
+pub mod mode;
 pub mod nearest;
 pub mod network;
 pub mod notification;
 pub mod observe;
+pub mod part_of;
 pub mod policies;
 pub mod ports;
 pub mod price;
@@ -58,16 +60,17 @@ pub use amount::Amount;
 pub use automation::Automation;
 pub use batch::Batch;
 pub use call::Call;
-pub use decision::{Decision, Mode};
+pub use decision::Decision;
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
     ApprovalId, ArtifactId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DocumentId,
-    DraftId, EventId, FiringId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId,
-    SessionId, SpaceId, TokenId, UserId,
+    DraftId, EventId, FiringId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, PrincipalId, ReceiptId, RunId, SecretId,
+    ServerId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
-pub use principal::{Principal, PrincipalId};
+pub use mode::Mode;
+pub use principal::Principal;
 pub use run::Run;
 pub use secret::Secret;
 pub use session::{Band, Session, Space};

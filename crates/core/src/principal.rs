@@ -1,67 +1,9 @@
 //! Who acts, as proved by a token.
 
-use crate::{AutomationId, Band, OrgId, SessionId, Space, TokenId, UserId};
+use crate::{Band, OrgId, PrincipalId, SessionId, Space, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
-
-/// Who acts. Agents act inside their session; a service is known by its token.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PrincipalId {
-    User(UserId),
-    Agent(SessionId),
-    Service(TokenId),
-    Automation(AutomationId),
-}
-
-impl PrincipalId {
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::User(_) => "user",
-            Self::Agent(_) => "agent",
-            Self::Service(_) => "service",
-            Self::Automation(_) => "automation",
-        }
-    }
-
-    /// Reads what `Display` prints.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (kind, id) = text.split_once(':')?;
-        match kind {
-            "user" => UserId::parse(id).ok().map(Self::User),
-            "agent" => SessionId::parse(id).ok().map(Self::Agent),
-            "service" => TokenId::parse(id).ok().map(Self::Service),
-            "automation" => AutomationId::parse(id).ok().map(Self::Automation),
-            _ => None,
-        }
-    }
-}
-
-/// `user:usr_…`, `agent:ses_…`, `service:tok_…`, `automation:aut_…`.
-impl fmt::Display for PrincipalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = match self {
-            Self::User(id) => id.as_str(),
-            Self::Agent(id) => id.as_str(),
-            Self::Service(id) => id.as_str(),
-            Self::Automation(id) => id.as_str(),
-        };
-        write!(f, "{}:{id}", self.kind())
-    }
-}
-
-impl Serialize for PrincipalId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for PrincipalId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a principal")))
-    }
-}
 
 /// What a person is in the org, ordered: each role may do all that the one before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -201,7 +143,7 @@ impl Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timestamp;
+    use crate::{AutomationId, Timestamp};
 
     fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
         let at = Timestamp::from_micros(0);

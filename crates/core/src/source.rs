@@ -1,6 +1,6 @@
 //! The port to sources: they define actions and perform them.
 
-use crate::effect::{Check, Progress, Reconciled, Scope};
+use crate::effect::{Check, Progress, Scope};
 use crate::jail::Meter;
 use crate::limits::LIST_TIMEOUT_MS;
 use crate::retry::FailureCause;
@@ -202,6 +202,20 @@ pub trait Source: Send + Sync {
         let _ = (context, action, params);
         Box::pin(std::future::ready(Ok(Reconciled::Unknown)))
     }
+}
+
+/// The answer to what became of an effect whose outcome is unknown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reconciled {
+    Happened(Output),
+    /// The effect did not happen, and nothing of it is left. It cannot happen later either: whoever ran the call may only have lost touch. A
+    /// source that cannot prevent this, because its request may still be on its way to others, says `Unknown`.
+    DidNot,
+    /// Only the provider can tell, by getting the same request again under a key it knows. If it has no such effect yet, it makes the
+    /// effect then. So this needs an intent first.
+    ByAskingAgain,
+    /// The source cannot tell; a person has to settle it.
+    Unknown,
 }
 
 /// The sources of one org. A registry returns the same `Arc` until a source is added, removed or replaced, so a change is seen by comparing

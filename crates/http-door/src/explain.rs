@@ -11,7 +11,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
-use countersign_core::invocation::Claimed;
+use countersign_core::call::Claimed;
 use operations::App;
 use operations::grants;
 use pipeline::{Explanation, NearGrant, Question, Would};

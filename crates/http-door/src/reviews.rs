@@ -4,7 +4,7 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
-use api::gates::CaughtView;
+use api::finding::CaughtView;
 use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
 use axum::Json;

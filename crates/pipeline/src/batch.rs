@@ -13,10 +13,11 @@ use crate::walk::ending::is_away;
 use crate::walk::span;
 use crate::walk::weight::Weight;
 use countersign_core::action::{Class, Reversibility};
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
+use countersign_core::batch::{BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{self, EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
+use countersign_core::part_of::BatchMode;
 use countersign_core::{
     ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json,
 };

@@ -9,6 +9,7 @@ mod text;
 
 pub(crate) use text::NAMED;
 mod params;
+mod unreadable;
 mod tokens;
 mod fold;
 mod email;
@@ -16,9 +17,10 @@ mod phone;
 mod encoded;
 mod faces;
 
-pub use params::{Because, Outgoing, Redaction, Unreadable, redact_params};
+pub use params::{Outgoing, Redaction, redact_params};
 pub use phone::{Region, UnknownRegion, warm};
 pub use tokens::{Kind, Replaced};
+pub use unreadable::{Because, Unreadable};
 
 use key::Holds;
 use serde_json::{Map, Value};

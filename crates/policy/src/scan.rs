@@ -4,6 +4,7 @@
 //! covers one kind of danger and says where it looks. No finding repeats the content that was found.
 
 mod findings;
+mod unseen;
 mod text;
 mod words;
 mod reach;

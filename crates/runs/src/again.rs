@@ -3,33 +3,12 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::listener::{EVENTS_AT_ONCE, GROUP, Hold, Triggers, told};
+use crate::events::{EVENTS_AT_ONCE, told};
+use crate::listener::{Hold, Triggers};
 use countersign_core::ports::events::Event;
 use countersign_core::{EventId, OrgId, ports};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-
-/// What a person wants of our group, as an event of the log tells it.
-pub(crate) enum Wanted {
-    /// It was moved: it goes on from where it is now.
-    Moved,
-    /// It takes everything from this position up to the event that says so for new events.
-    Anew { from: i64 },
-}
-
-impl Wanted {
-    pub(crate) fn of(event: &Event) -> Option<Self> {
-        if event.key != GROUP {
-            return None;
-        }
-        let body: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
-        match event.name.as_str() {
-            "event_group.replayed" if body["ids"] == "new" => body["from"].as_i64().map(|from| Self::Anew { from }),
-            "event_group.replayed" | "event_group.reset" => Some(Self::Moved),
-            _ => None,
-        }
-    }
-}
 
 impl Engine {
     /// Fires what matches the events from this position up to the one that asks for it, each under a new id. To the group all of them are one
@@ -77,6 +56,7 @@ fn anew(event: &Event, asked: &Event) -> (Event, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{GROUP, Wanted};
     use countersign_core::Timestamp;
     use countersign_core::ports::events::{Cause, Origin};
     use std::collections::BTreeMap;

@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::gather::gather_of;
 use crate::program::Program;
 use automation::Mistake;
 use automation::definition::{ChainPolicy, Concurrency, Drop, Kind, Rate, Trigger as TriggerDefinition};
@@ -287,7 +286,7 @@ impl Engine {
         }
         // An event that may start nothing is not gathered: it could keep the others from starting something.
         let is_refused = chain_refuses(&program.definition.execution.chain_policy, &saved.id, &lineage, TriggerType::Event).is_some();
-        let gather = gather_of(program, &trigger.id);
+        let gather = program.gather(&trigger.id);
         let payload = match gather {
             // One that is replayed under a new id has had its turn with the others.
             Some(Gather::Batch { .. }) if is_replayed(&payload) => json!({ "events": [payload] }),

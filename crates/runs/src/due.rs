@@ -1,6 +1,5 @@
 //! The sign that a run may be due. Each queue has its own, because whoever hears it asks the store.
 
-use crate::engine::Queue;
 use std::collections::HashMap;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -8,8 +7,8 @@ use tokio::sync::futures::Notified;
 pub(crate) struct Due(HashMap<String, Notify>);
 
 impl Due {
-    pub(crate) fn of(queues: &[Queue]) -> Self {
-        Self(queues.iter().map(|queue| (queue.name.clone(), Notify::new())).collect())
+    pub(crate) fn of<'q>(queues: impl Iterator<Item = &'q str>) -> Self {
+        Self(queues.map(|queue| (queue.to_owned(), Notify::new())).collect())
     }
 
     /// A run of this queue may be due, or there is room for one.

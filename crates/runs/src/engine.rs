@@ -3,16 +3,16 @@
 use crate::due::Due;
 use crate::error::Error;
 use crate::program::Program;
-use crate::queues::Queues;
 use automation::template::Renderer;
 use countersign_core::ports::{Artifacts, Automations, Claims, EventBus, EventFeed, Principals, Rules, Runs};
-use countersign_core::{Clock, Digest, OrgId, Random, Timestamp, random_bytes};
+use countersign_core::{AutomationId, Clock, Digest, OrgId, Random, Timestamp, random_bytes};
 use durable::heavy;
 use parking_lot::Mutex;
 use pipeline::Pipeline;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Definitions that are kept ready. They never change, so the oldest may go at any time.
 const PROGRAMS_MAX: usize = 10_000;
@@ -54,8 +54,8 @@ pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     programs: Mutex<HashMap<Digest, Arc<Program>>>,
-    /// The queue of each automation whose queue is measured.
-    pub(crate) queues: Queues,
+    /// The queue of each automation whose queue is measured, and when that was done.
+    pub(crate) queues: Mutex<HashMap<AutomationId, (Instant, String)>>,
     pub(crate) due: Due,
     /// A schedule may be due earlier than it was.
     pub(crate) schedule_changed: Notify,
@@ -64,11 +64,11 @@ pub(crate) struct Inner {
 impl Engine {
     pub fn new(ports: Ports, settings: Settings) -> Self {
         Self(Arc::new(Inner {
-            due: Due::of(&settings.queues),
+            due: Due::of(settings.queues.iter().map(|queue| queue.name.as_str())),
             ports,
             settings,
             programs: Mutex::default(),
-            queues: Queues::default(),
+            queues: Mutex::default(),
             schedule_changed: Notify::new(),
         }))
     }

@@ -4,9 +4,7 @@
 use crate::dispatch::{self, Lineage};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::listener::told;
-use crate::program::Program;
-use automation::definition::{Event as EventTrigger, Kind};
+use crate::events::told;
 use countersign_core::automation::{FiringReason, Trigger};
 use countersign_core::ports::events::Event;
 use countersign_core::ports::runs::{FiredGathering, Gather, Gathered, GatheredEvent, Gathering};
@@ -14,18 +12,6 @@ use serde_json::{Value, json};
 
 /// Gatherings that are fired in one go.
 const DUE_AT_ONCE: u32 = 100;
-
-/// How this trigger gathers; absent: each event starts a run.
-pub(crate) fn gather_of(program: &Program, trigger: &str) -> Option<Gather> {
-    let Kind::Event(EventTrigger { debounce_seconds, batch, .. }) = &program.definition.trigger(trigger)?.kind else {
-        return None;
-    };
-    match (batch, debounce_seconds) {
-        (Some(batch), _) => Some(Gather::Batch { max: batch.max, window_seconds: batch.window_seconds }),
-        (None, 0) => None,
-        (None, seconds) => Some(Gather::Debounce { seconds: *seconds }),
-    }
-}
 
 impl Engine {
     /// Gathers an event that is so long as JSON.
@@ -92,7 +78,7 @@ impl Engine {
             return Ok(());
         };
         let program = self.program(&org, saved.definition).await?;
-        let (payload, others) = match gather_of(&program, &trigger.id) {
+        let (payload, others) = match program.gather(&trigger.id) {
             Some(Gather::Batch { .. }) => {
                 let events: Vec<Value> = events.into_iter().map(|(_, value)| value).collect();
                 (json!({ "events": events }), FiringReason::Batched)

@@ -5,10 +5,10 @@
 //! Events are read without claims, because that costs nothing for those that concern no automation. Where one cannot be handled, they are
 //! claimed instead: it comes again later, becomes a dead letter in the end, and the others do not wait for it.
 
-use crate::again::Wanted;
 use crate::dispatch::Lineage;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::events::{EVENTS_AT_ONCE, GROUP, Wanted, heard, told};
 use automation::definition::Kind;
 use automation::filter::Filter;
 use automation::matcher::{self, Matched, Matcher};
@@ -19,19 +19,13 @@ use countersign_core::ports::bus::{Claimed, GroupName, NewGroup, Start, Subscrib
 use countersign_core::ports::events::Event;
 use countersign_core::{AutomationId, InvocationId, OrgId, RunId, SpaceId, Status, Timestamp};
 use durable::heavy;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// The consumer group that the cursor belongs to.
-pub(crate) const GROUP: &str = "automations";
-
-/// Events that are read at once.
-pub(crate) const EVENTS_AT_ONCE: u32 = 500;
 
 /// After this many events that fired nothing the cursor is saved all the same, so that it stays ahead of what the org forgets.
 const PASSED_MAX: i64 = 5_000;
@@ -466,33 +460,6 @@ fn problem(error: &Error) -> String {
         | Error::PayloadUnusable { .. }
         | Error::Unreadable { .. } => error.to_string(),
     }
-}
-
-/// The event as filters and mappings see it. SECURITY: it fires the automations of its space, so the data of an event that somebody else
-/// published does not say which one that is: whether its publisher may is asked for `spaceid` alone.
-pub fn told(event: &Event) -> Value {
-    let data: Value = serde_json::from_str(&event.body).unwrap_or(Value::Null);
-    let of_data = || data.get("space_id").filter(|_| event.origin.is_none()).cloned();
-    let space = event.space.as_ref().map(|space| json!(space)).or_else(of_data);
-    let mut told = json!({
-        "id": event.origin.as_ref().map_or(event.id.as_str(), |origin| origin.id.as_str()),
-        "type": event.name,
-        "source": event.origin.as_ref().map(|origin| origin.source.as_str()),
-        "subject": event.key,
-        "time": event.at,
-        "data": data,
-    });
-    if let (Some(space), Some(told)) = (space, told.as_object_mut()) {
-        told.insert("space_id".to_owned(), space);
-    }
-    told
-}
-
-/// The event as triggers are asked about it; `None` if it fires nothing. An event of ours that belongs to no space is about the whole org, and
-/// every space hears of it. SECURITY: whoever else publishes an event names the space whose automations it fires, and may act there.
-pub fn heard<'e>(event: &'e Event, value: &'e Value) -> Option<matcher::Event<'e>> {
-    let space = value.get("space_id").and_then(Value::as_str);
-    (space.is_some() || event.origin.is_none()).then_some(matcher::Event { space, event_type: &event.name, value })
 }
 
 #[cfg(test)]

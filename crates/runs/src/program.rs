@@ -1,11 +1,12 @@
 //! A definition that is ready to run: its templates and schedules are read once, not at every run.
 
 use crate::params::Params;
-use automation::definition::{Definition, Kind, Step};
+use automation::definition::{Definition, Event as EventTrigger, Kind, Step};
 use automation::filter::Filter;
 use automation::matcher::{Event, Matcher};
 use automation::schedule::Schedule;
 use automation::template::{self, Names, Template};
+use countersign_core::ports::runs::Gather;
 use countersign_core::run::Phase;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -91,6 +92,18 @@ impl Program {
     /// The filter of this webhook, if it has one.
     pub(crate) fn filter(&self, webhook: &str) -> Option<&OwnFilter> {
         self.filters.get(webhook)
+    }
+
+    /// How this trigger gathers; absent: each event starts a run.
+    pub(crate) fn gather(&self, trigger: &str) -> Option<Gather> {
+        let Kind::Event(EventTrigger { debounce_seconds, batch, .. }) = &self.definition.trigger(trigger)?.kind else {
+            return None;
+        };
+        match (batch, debounce_seconds) {
+            (Some(batch), _) => Some(Gather::Batch { max: batch.max, window_seconds: batch.window_seconds }),
+            (None, 0) => None,
+            (None, seconds) => Some(Gather::Debounce { seconds: *seconds }),
+        }
     }
 
     pub(crate) fn steps(&self, phase: Phase) -> &[StepProgram] {

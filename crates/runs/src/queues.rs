@@ -5,11 +5,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::Program;
 use automation::definition::{ActionFacts, Facts};
+use countersign_core::Mode;
 use countersign_core::automation::Automation;
 use countersign_core::run::Phase;
-use countersign_core::{AutomationId, Mode};
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,17 +17,13 @@ const MEASURED_FOR: Duration = Duration::from_secs(60);
 /// Automations whose queue is remembered.
 const QUEUES_MAX: usize = 10_000;
 
-/// The queues that were measured last, and when.
-#[derive(Default)]
-pub(crate) struct Queues(Mutex<HashMap<AutomationId, (Instant, String)>>);
-
 impl Engine {
     /// The worker pool of a run. One that no worker of this process serves may be served by another process.
     pub(crate) async fn queue_of(&self, saved: &Automation, program: &Program) -> Result<String, Error> {
         if !program.definition.is_queue_measured() {
             return Ok(program.definition.queue(&Facts::default()).to_owned());
         }
-        let known = self.0.queues.0.lock().get(&saved.id).filter(|(at, _)| at.elapsed() < MEASURED_FOR).map(|(_, queue)| queue.clone());
+        let known = self.0.queues.lock().get(&saved.id).filter(|(at, _)| at.elapsed() < MEASURED_FOR).map(|(_, queue)| queue.clone());
         if let Some(queue) = known {
             return Ok(queue);
         }
@@ -41,7 +35,7 @@ impl Engine {
             facts.actions.insert(named.clone(), ActionFacts { p95_ms, ..ActionFacts::new(&action, Mode::Allow) });
         }
         let queue = program.definition.queue(&facts).to_owned();
-        let mut queues = self.0.queues.0.lock();
+        let mut queues = self.0.queues.lock();
         if queues.len() >= QUEUES_MAX {
             queues.clear();
         }

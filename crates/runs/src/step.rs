@@ -4,7 +4,7 @@ use crate::backoff;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::StepProgram;
-use crate::walk::{TIMED_OUT, Walk};
+use crate::walk::{Stepped, TIMED_OUT, Waits, Walk};
 use automation::definition::OnInterrupted;
 use automation::template::{self, Context, RenderError};
 use countersign_core::action::Class;
@@ -27,21 +27,6 @@ const TOO_LATE: &str = "retry_after_exceeds_deadline";
 
 /// How soon a step is looked at again that cannot go on because something is away.
 const SOON: Duration = Duration::from_secs(1);
-
-/// How far a step came.
-pub(crate) enum Stepped {
-    Ended(StepRecord),
-    Waits(Waits),
-}
-
-/// What a run waits for. Without `until` it is woken by the end of its call.
-pub(crate) struct Waits {
-    pub(crate) waiting_for: WaitingFor,
-    pub(crate) invocation: Option<InvocationId>,
-    pub(crate) until: Option<Timestamp>,
-    /// Attempts of the step that have failed.
-    pub(crate) attempts: u32,
-}
 
 /// The limit that a call ran into which had less time than its action may take.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::Program;
-use crate::step::{Stepped, Waits};
 use automation::definition::Concurrency;
 use countersign_core::automation::AutomationStatus;
 use countersign_core::invocation::Failure;
@@ -82,6 +81,21 @@ pub(crate) struct Walk {
     began: Instant,
     /// What it had worked before, and what it is to wait before it is tried again.
     worked_before_ms: u64,
+}
+
+/// How far a step came.
+pub(crate) enum Stepped {
+    Ended(StepRecord),
+    Waits(Waits),
+}
+
+/// What a run waits for. Without `until` it is woken by the end of its call.
+pub(crate) struct Waits {
+    pub(crate) waiting_for: WaitingFor,
+    pub(crate) invocation: Option<InvocationId>,
+    pub(crate) until: Option<Timestamp>,
+    /// Attempts of the step that have failed.
+    pub(crate) attempts: u32,
 }
 
 /// Answers whether the lease was held when the run was saved.

@@ -1,8 +1,7 @@
 //! Refuses a spec that makes no sense, before anything is started.
 
 use crate::error::Error;
-use crate::run::Life;
-use crate::spec::{FOLDER, OPEN_FILES_MAX, Profile, Spec};
+use crate::spec::{FOLDER, Life, OPEN_FILES_MAX, Profile, Spec};
 use countersign_core::limits::{RELAY_PORTS_MAX, VIEW_PARTS_MAX};
 use std::path::{Component, Path};
 

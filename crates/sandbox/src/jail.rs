@@ -8,6 +8,7 @@
 mod identity;
 mod mounts;
 mod view;
+mod target;
 mod network;
 mod init;
 mod lock;

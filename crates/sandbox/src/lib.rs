@@ -36,5 +36,6 @@ pub use outcome::{Captured, CgroupBackend, Cost, Ended, Facts, Outcome};
 pub use probes::{Probe, Probes, UID_FIRST};
 pub use program::digest_of;
 pub use resident::{Child, Resident, Stay, StderrTail, Stdout};
-pub use run::{Cancel, OnLog, Options, Sandbox};
+pub use run::{Cancel, Options, Sandbox};
 pub use spec::{Bind, FOLDER, Input, Limits, Network, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};
+pub use streams::OnLog;

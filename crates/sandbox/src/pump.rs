@@ -3,9 +3,8 @@
 use crate::error::{Error, Step};
 use crate::memory;
 use crate::outcome::{Captured, Ended};
-use crate::run::OnLog;
 use crate::spec::Limits;
-use crate::streams::{Feed, LOG, Printed};
+use crate::streams::{Feed, LOG, OnLog, Printed};
 use crate::sys::{self, Usage};
 use crate::word::{self, Heard, Word};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -4,8 +4,9 @@
 use crate::error::Error;
 use crate::outcome::{Ended, Facts};
 use crate::pump::{self, Watch};
-use crate::run::{Begun, Cancel, Life, OnLog, Sandbox, ended, never_ready};
-use crate::spec::{Limits, Spec};
+use crate::run::{Begun, Cancel, Sandbox, ended, never_ready};
+use crate::spec::{Life, Limits, Spec};
+use crate::streams::OnLog;
 use countersign_core::network::Sockets;
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -9,8 +9,9 @@ use crate::outcome::{CgroupBackend, Cost, Ended, Facts, Outcome};
 use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
 use crate::program::Digests;
 use crate::pump::{self, Finished, Running};
-use crate::spec::{FOLDER, Input, Profile, Spec};
+use crate::spec::{FOLDER, Input, Life, Profile, Spec};
 use crate::stage::Stage;
+use crate::streams::OnLog;
 use crate::uids::{Lease, Uids};
 use crate::{check, folder, jail, word};
 use rustix::event::EventfdFlags;
@@ -22,9 +23,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Called with each line of stderr as it arrives.
-pub type OnLog = Box<dyn FnMut(&str) + Send>;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -179,15 +177,6 @@ impl Sandbox {
             }
         }
     }
-}
-
-/// How long a program lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// Until the program exits, within the time limit of one run.
-    OneRun,
-    /// Until its owner ends it. It has a share of the processor instead of a time limit.
-    Resident { cpu_percent: u32 },
 }
 
 /// A jail at work, with the cgroup and the uid that belong to it until it ends.

@@ -200,3 +200,12 @@ pub(crate) const OPEN_FILES_MAX: u32 = 65_536;
 
 /// Where a program sees the folder that it may write to.
 pub const FOLDER: &str = "/data";
+
+/// How long a program lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Until the program exits, within the time limit of one run.
+    OneRun,
+    /// Until its owner ends it. It has a share of the processor instead of a time limit.
+    Resident { cpu_percent: u32 },
+}

@@ -1,7 +1,6 @@
 //! The program's stdin, stdout and stderr: carried without blocking, and kept within limits.
 
 use crate::outcome::Captured;
-use crate::run::OnLog;
 use crate::spec::Limits;
 use crate::text::{self, Lines};
 use rustix::io::Errno;
@@ -9,6 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How much of stderr is passed to `on_log` as it arrives, as a multiple of what is kept.
 const STREAMED_FACTOR: usize = 16;
+
+/// Called with each line of stderr as it arrives.
+pub type OnLog = Box<dyn FnMut(&str) + Send>;
 
 /// The index of stderr, the log; stdout has index 0.
 pub(crate) const LOG: usize = 1;

@@ -11,6 +11,7 @@ mod budget;
 mod sse;
 mod slot;
 mod given;
+mod object;
 mod told;
 mod last_words;
 mod wire;

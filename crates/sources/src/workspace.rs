@@ -10,6 +10,7 @@ pub(crate) mod evidence;
 pub(crate) mod id;
 pub(crate) mod made;
 pub(crate) mod mounts;
+pub(crate) mod open;
 pub(crate) mod outcome;
 pub(crate) mod path;
 pub(crate) mod places;
@@ -57,7 +58,7 @@ impl Place {
         root::make_folder(root)?;
         root::make_folder(snapshots)?;
         root::check_apart(root, snapshots)?;
-        let folder = root.canonicalize().map_err(|error| root::folder_error(root, &error))?;
+        let folder = root.canonicalize().map_err(|error| open::folder_error(root, &error))?;
         let workspace = Workspace::open(root)?;
         let id = WorkspaceId::find_or_make(workspace.root(), root, random)?;
         Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder, faults: Faults::default() })

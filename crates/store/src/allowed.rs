@@ -1,10 +1,9 @@
 //! What operators allow the sources of every org, while the server runs. The rows are those of the first org: its owners are the operators.
 //! Every change is versioned, signed into its audit log and published as an event.
 
+use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
-use crate::definitions::archive_in;
-use crate::rules::{self, RuleEvent};
-use crate::sources::digest_of;
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::allowed::AllowedList;
 use countersign_core::limits::ALLOWED_MAX;
@@ -69,7 +68,7 @@ impl Store {
                         return Ok(None);
                     }
                     let told = RuleEvent { name: "allowed.removed", key: format!("{list} {entry}") };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::AllowedRemoved { list, entry }, told).await.map(Some)
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::AllowedRemoved { list, entry }, told).await.map(Some)
                 })
             })
             .await
@@ -97,7 +96,7 @@ pub(crate) async fn set_in(store: &Store, tx: &mut Tx, org: &OrgId, new: NewAllo
     }
     let told = RuleEvent { name: "allowed.set", key: format!("{list} {entry}") };
     let change = RuleChange::AllowedSet { list, entry: entry.clone(), terms: digest };
-    let version = rules::record(store, tx, org, Some(by.clone()), change, told).await?;
+    let version = rule_log::record(store, tx, org, Some(by.clone()), change, told).await?;
     tx.exec(
         "INSERT INTO allowed (org_id, list, entry, terms, version, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (org_id, list, entry) DO UPDATE

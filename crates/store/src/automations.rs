@@ -6,12 +6,13 @@ mod save;
 mod change;
 mod hooks;
 mod ticks;
+pub(crate) mod table;
 
-use crate::db::{Columns, Row, Tx, Val, all, only, vals};
+use crate::archive::digest_of;
+use crate::db::{Columns, Tx, Val, all, only, vals};
 use crate::events::tell_in;
 use crate::orgs::not_among;
-use crate::rules::{self, RuleEvent};
-use crate::sources::digest_of;
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Trigger, TriggerType};
 use countersign_core::limits::TICK_MISSED_SECONDS;
@@ -23,21 +24,8 @@ use receipt::body::RuleChange;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use table::{find_in, read_automation, read_trigger, read_version, select_automation, trigger_columns};
 use ticks::pass_in;
-
-macro_rules! select_automation {
-    () => {
-        "SELECT id, org_id, space_id, name, status, version, definition, creator_id, created_at, changed_at FROM automations WHERE org_id = $1"
-    };
-}
-
-macro_rules! trigger_columns {
-    () => {
-        "triggers.org_id, triggers.automation_id, triggers.id, kind, enabled, disabled_why, enabled_at, next_due_at, high_water, last_fired_at,
-         token_hash"
-    };
-}
-use trigger_columns;
 
 /// A definition that a person saves.
 #[derive(Clone, Debug)]
@@ -254,11 +242,6 @@ impl Store {
     }
 }
 
-pub(crate) async fn find_in(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<Option<Automation>, Error> {
-    let sql = concat!(select_automation!(), " AND id = $2");
-    only(tx.query(sql, &vals![org.as_str(), automation.as_str()]).await?, read_automation)
-}
-
 /// Publishes an event about an automation.
 pub(crate) async fn tell_of(
     store: &Store,
@@ -276,54 +259,5 @@ async fn record(store: &Store, tx: &mut Tx, automation: &Automation, by: &UserId
     let Automation { id, version, definition, status, .. } = automation;
     let change = RuleChange::AutomationSet { automation: id.clone(), version: *version, definition: *definition, status: *status };
     let told = RuleEvent { name: event, key: id.to_string() };
-    rules::record_in(store, tx, &automation.org, &automation.space, Some(PrincipalId::User(by.clone())), change, told).await
-}
-
-fn read_automation(row: Row) -> Result<Automation, Error> {
-    let mut columns = Columns::of(row);
-    Ok(Automation {
-        id: columns.id()?,
-        org: columns.id()?,
-        space: columns.id()?,
-        name: columns.text()?,
-        status: columns.parsed(AutomationStatus::parse)?,
-        version: version_of(columns.int()?),
-        definition: columns.parsed(Digest::parse)?,
-        creator: columns.id()?,
-        created_at: columns.time()?,
-        changed_at: columns.time()?,
-    })
-}
-
-fn version_of(stored: i64) -> u32 {
-    u32::try_from(stored).unwrap_or(u32::MAX)
-}
-
-fn read_version(row: Row) -> Result<AutomationVersion, Error> {
-    let mut columns = Columns::of(row);
-    let (version, definition) = (version_of(columns.int()?), columns.parsed(Digest::parse)?);
-    Ok(AutomationVersion { version, definition, saved_by: columns.id()?, saved_at: columns.time()? })
-}
-
-fn read_trigger(row: Row) -> Result<Trigger, Error> {
-    read_trigger_and_token(&mut Columns::of(row)).map(|(trigger, _)| trigger)
-}
-
-fn read_trigger_and_token(columns: &mut Columns) -> Result<(Trigger, Option<String>), Error> {
-    let mut trigger = Trigger {
-        org: columns.id()?,
-        automation: columns.id()?,
-        id: columns.text()?,
-        kind: columns.parsed(TriggerType::parse)?,
-        is_enabled: columns.int()? == 1,
-        disabled_why: columns.text_or_null()?,
-        enabled_at: columns.time()?,
-        next_due_at: columns.time_or_null()?,
-        high_water: columns.time_or_null()?,
-        last_fired_at: columns.time_or_null()?,
-        has_token: false,
-    };
-    let token = columns.text_or_null()?;
-    trigger.has_token = token.is_some();
-    Ok((trigger, token))
+    rule_log::record_in(store, tx, &automation.org, &automation.space, Some(PrincipalId::User(by.clone())), change, told).await
 }

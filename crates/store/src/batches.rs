@@ -1,10 +1,10 @@
 //! Batches and their progress. A save is refused if another server has saved since, so only one server at a time runs a batch.
 
-use crate::claims::SWEEP_ROWS;
+use crate::db::lease::gone_before;
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::events::insert_event;
 use crate::orgs::not_among;
-use crate::servers::gone_before;
+use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::batch::BatchStatus;
 use countersign_core::invocation::ReceiptRef;

@@ -1,15 +1,15 @@
 //! The event bus, on the log of events: publishing, and consumer groups. A group has one row with how far it has read, and a row for each event
 //! that it has claimed and not acknowledged. Every write runs under the lock of its org, so no two consumers claim the same event at once.
 
-use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::dead_letters::bury;
-use crate::events::{INSERT_EVENT, read_event, select_event, tell};
-use crate::{Error, Store, seal};
+use crate::events::{publish_in, read_event, select_event, tell};
+use crate::{Error, Store};
 use countersign_core::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUP_HELD_SECONDS, GROUPS_MAX};
 use countersign_core::ports::EventBus;
 use countersign_core::ports::bus::{ClaimRef, Claimed, Group, GroupName, NewEvent, NewGroup, Published, Start, Subscribed};
 use countersign_core::ports::events::Event;
-use countersign_core::{EventId, Future, OrgId, PrincipalId, random_bytes};
+use countersign_core::{Future, OrgId, PrincipalId};
 use serde_json::json;
 
 macro_rules! select_group {
@@ -216,44 +216,6 @@ impl Store {
             Ok(columns.int()? < columns.int()? || columns.int()? > 0)
         })
     }
-}
-
-/// Publishes an event in this write, unless its source has published it already.
-pub(crate) async fn publish_in(store: &Store, tx: &mut Tx, org: &OrgId, event: NewEvent) -> Result<Published, Error> {
-    let NewEvent { name, key, body, origin, space, cause } = event;
-    if let Some(origin) = &origin {
-        let sql = "SELECT seq, id FROM events WHERE org_id = $1 AND source_id = $2 AND source = $3";
-        let known = only(tx.query(sql, &vals![org.as_str(), origin.id.as_str(), origin.source.as_str()]).await?, |row| {
-            let mut columns = Columns::of(row);
-            Ok(Published { seq: columns.int()?, id: columns.id()?, is_known: true })
-        })?;
-        if let Some(known) = known {
-            return Ok(known);
-        }
-    }
-    let (seq, id) = (seal::next_event(tx, org).await?, EventId::new(tx.now(), random_bytes(&*store.random)));
-    let params = vals![
-        org.as_str(),
-        seq,
-        id.as_str(),
-        name,
-        key,
-        Val::Null,
-        body,
-        tx.now(),
-        space.as_ref().map(|space| space.as_str()),
-        (!cause.is_nobody()).then(|| to_json(&cause)).transpose()?,
-        origin.as_ref().map(|origin| origin.source.as_str()),
-        origin.as_ref().map(|origin| origin.id.as_str()),
-        origin.as_ref().map(to_json).transpose()?
-    ];
-    if origin.is_some() {
-        // At once, and not at the end of the batch: the next write of the batch may publish the same event.
-        tx.exec(INSERT_EVENT, &params).await?;
-    } else {
-        tx.later(INSERT_EVENT, params.into());
-    }
-    Ok(Published { seq, id, is_known: false })
 }
 
 async fn subscribe_in(tx: &mut Tx, org: &OrgId, new: NewGroup) -> Result<Subscribed, Error> {

@@ -1,7 +1,7 @@
 //! Canary tokens: texts that nothing should ever send. A call that contains one is quarantined.
 
 use crate::db::{Columns, Row, all, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::{CanaryId, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::RuleChange;
@@ -31,7 +31,7 @@ impl Store {
                     )
                     .await?;
                     let told = RuleEvent { name: "canary.added", key: canary.id.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::CanaryAdded { canary: canary.id.clone() }, told).await?;
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::CanaryAdded { canary: canary.id.clone() }, told).await?;
                     Ok(canary)
                 })
             })
@@ -49,7 +49,7 @@ impl Store {
                         return Ok(false);
                     }
                     let told = RuleEvent { name: "canary.removed", key: canary.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::CanaryRemoved { canary }, told).await?;
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::CanaryRemoved { canary }, told).await?;
                     Ok(true)
                 })
             })

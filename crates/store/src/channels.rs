@@ -1,10 +1,9 @@
 //! Channels: where an org is told of calls that wait. What is set is kept as canonical JSON and archived under the digest that the audit log
 //! names. Their deliveries are in `deliveries`.
 
+use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
-use crate::definitions::archive_in;
-use crate::rules::{self, RuleEvent};
-use crate::sources::digest_of;
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Channel, ChannelKind};
 use countersign_core::limits::CHANNELS_MAX;
@@ -150,7 +149,7 @@ async fn add(
     archive_in(tx, org, ArchivedDefinition { digest: settings, body: terms }).await?;
     let change = RuleChange::ChannelSet { channel: channel.id.clone(), name: channel.name.clone(), kind: channel.kind, settings };
     let told = RuleEvent { name: "channel.added", key: channel.id.to_string() };
-    rules::record(store, tx, org, Some(by), change, told).await?;
+    rule_log::record(store, tx, org, Some(by), change, told).await?;
     Ok(AddedChannel::Done(Box::new(channel)))
 }
 
@@ -167,7 +166,7 @@ async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, channel: &ChannelId, by
         "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND channel_id = $3 AND state IN ('waiting', 'dead')";
     tx.exec(sql, &vals![now, org.as_str(), channel.as_str()]).await?;
     let told = RuleEvent { name: "channel.removed", key: channel.to_string() };
-    rules::record(store, tx, org, Some(by), RuleChange::ChannelRemoved { channel: channel.clone() }, told).await?;
+    rule_log::record(store, tx, org, Some(by), RuleChange::ChannelRemoved { channel: channel.clone() }, told).await?;
     Ok(Some(Channel { removed_at: Some(now), ..before }))
 }
 

@@ -1,14 +1,12 @@
 //! Claims. When a server is gone, the calls it was running are left behind. The first server to claim one finds out how it ended.
 
+use crate::db::lease::{gone_before, silent_before};
 use crate::db::{Tx, all, vals};
-use crate::invocations::{InvocationRow, SealedParams, among_open, lock, read_invocation, select_invocation, update};
-use crate::servers::{gone_before, silent_before};
+use crate::invocations::table::{InvocationRow, SealedParams, among_open, lock, read_invocation, select_invocation, update};
+use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Store};
 use countersign_core::ports::Claims;
 use countersign_core::{Future, Invocation, InvocationId, OrgId, Status};
-
-/// The most calls or batches that a background loop takes at a time; it comes back for more.
-pub(crate) const SWEEP_ROWS: i64 = 100;
 
 impl Claims for Store {
     fn join(&self) -> Future<'_, Result<bool, Error>> {

@@ -7,7 +7,7 @@ mod tokens;
 pub use logins::{Login, LoginEnd, TakenLogin};
 
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
@@ -219,7 +219,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         version: connection.version,
     };
     let told = RuleEvent { name: "connection.made", key: connection.id.to_string() };
-    rules::record_identity(store, tx, org, Some(by), change, told).await?;
+    rule_log::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(CreatedConnection::Created(Box::new(connection)))
 }
 
@@ -254,7 +254,7 @@ async fn remove(
         version: connection.version,
     };
     let told = RuleEvent { name: "connection.removed", key: connection.id.to_string() };
-    rules::record_identity(store, tx, org, Some(by), change, told).await?;
+    rule_log::record_identity(store, tx, org, Some(by), change, told).await?;
     // A credential that does not open cannot be revoked, and is removed all the same.
     let value = store.open_credential(org, &connection, sealed).unwrap_or_default();
     Ok(Some(RemovedConnection::Done(Box::new(OpenConnection { connection, value }))))

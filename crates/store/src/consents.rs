@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, Val, only, vals};
 use crate::orgs::not_among;
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::consent::{Consent, KINDS_OF_ACTIONS};
 use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
@@ -51,7 +51,7 @@ impl Store {
                     .await?;
                     let by = Some(PrincipalId::User(user));
                     let told = RuleEvent { name: "consent.withdrawn", key: consent.to_string() };
-                    rules::record(&store, tx, &org, by, RuleChange::ConsentWithdrawn { consent }, told).await?;
+                    rule_log::record(&store, tx, &org, by, RuleChange::ConsentWithdrawn { consent }, told).await?;
                     Ok(Some(found))
                 })
             })
@@ -119,7 +119,7 @@ pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, new: NewCon
         expires_at: consent.expires_at,
     };
     let by = Some(PrincipalId::User(consent.user.clone()));
-    rules::record(store, tx, org, by, change, RuleEvent { name: "consent.given", key: consent.id.to_string() }).await?;
+    rule_log::record(store, tx, org, by, change, RuleEvent { name: "consent.given", key: consent.id.to_string() }).await?;
     Ok(consent)
 }
 

@@ -1,7 +1,7 @@
 //! Crossings: a crossing lets an action reach from one space into another. Without one, a call stays in its space.
 
 use crate::db::{Columns, Row, all, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::{ActionId, OrgId, PrincipalId, SpaceId, Timestamp};
 use receipt::body::RuleChange;
@@ -38,7 +38,7 @@ impl Store {
                         .await?;
                     if inserted == 1 {
                         let told = RuleEvent { name: "crossing.allowed", key: action.to_string() };
-                        rules::record(&store, tx, &org, Some(by), RuleChange::CrossingAllowed { action, from, to }, told).await?;
+                        rule_log::record(&store, tx, &org, Some(by), RuleChange::CrossingAllowed { action, from, to }, told).await?;
                     }
                     Ok(())
                 })
@@ -58,7 +58,7 @@ impl Store {
                         return Ok(false);
                     }
                     let told = RuleEvent { name: "crossing.forbidden", key: action.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::CrossingForbidden { action, from, to }, told).await?;
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::CrossingForbidden { action, from, to }, told).await?;
                     Ok(true)
                 })
             })

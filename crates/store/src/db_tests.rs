@@ -1,6 +1,6 @@
 //! Group commit: a whole batch fails only if the database does; a write that fails undoes only itself.
 
-use super::{Columns, Db, Tx, Val};
+use super::{Columns, Db, Tx, Val, vals};
 use crate::Error;
 use crate::fixture::{Opened, postgres, sqlite};
 use crate::seal::{self, Draft};

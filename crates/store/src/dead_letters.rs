@@ -1,9 +1,9 @@
 //! Dead letters: what was given up. Events that a consumer group gave up have rows of their own, with the event, which the log may keep no
 //! longer. Notices that were given up, and calls whose attempts are used up, are listed beside them from where they are; nothing is copied.
 
-use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::events::tell;
+use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::{DEAD_LETTER_DAYS, DELIVERY_PROBLEM_CHARS_MAX};
 use countersign_core::ports::bus::{DeadEvent, GroupName, LetterKind, OUR_GROUPS};

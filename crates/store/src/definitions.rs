@@ -1,8 +1,10 @@
 //! Which definition of an action was reviewed, and whether it has drifted since. Definitions are archived for verifiers.
 
+use crate::archive::archive_in;
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::invocations::finish_in;
-use crate::rules::{self, RuleEvent};
+use crate::reviews::{insert_pin, pin_first_in, record_review, wording_word, write_pin};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, page};
 use countersign_core::grant::{Grant, GrantedDefinition};
 use countersign_core::ports::Definitions;
@@ -17,12 +19,6 @@ macro_rules! select_pin {
     () => {
         "SELECT action, structural, textual, wording, seen_structural, seen_textual, reviewed_by, reviewed_at, seen_at
          FROM pins WHERE org_id = $1"
-    };
-}
-
-macro_rules! insert_pin {
-    () => {
-        "INSERT INTO pins (org_id, action, structural, textual, wording, reviewed_by, reviewed_at) VALUES ($1, $2, $3, $4, $5, $6, $7)"
     };
 }
 
@@ -115,13 +111,6 @@ impl Store {
     }
 }
 
-/// Keeps a text under its digest, for verifiers and for whoever reads later what was in force.
-pub(crate) async fn archive_in(tx: &mut Tx, org: &OrgId, definition: ArchivedDefinition) -> Result<(), Error> {
-    let sql = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING";
-    let ArchivedDefinition { digest, body } = definition;
-    tx.exec(sql, &vals![org.as_str(), digest.to_string(), body, tx.now()]).await.map(|_| ())
-}
-
 /// Replaces the review of an action. A grant that was given for another definition covers nothing any more, and ends.
 async fn review_in(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<Vec<Grant>, Error> {
     let sql = concat!(
@@ -136,37 +125,6 @@ async fn review_in(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pi
     let revoked = grants::revoke_others_in(store, tx, org, &action, reviewed, &by).await?;
     record_review(store, tx, org, action, pin, by).await?;
     Ok(revoked)
-}
-
-/// Records the definition as reviewed, unless the action has a review already. A person who allows an action for ever stands for the
-/// definition they were shown; an earlier review stays as it is.
-pub(crate) async fn pin_first_in(
-    store: &Store,
-    tx: &mut Tx,
-    org: &OrgId,
-    action: &ActionId,
-    pin: Pin,
-    by: PrincipalId,
-) -> Result<(), Error> {
-    let sql = concat!(insert_pin!(), " ON CONFLICT (org_id, action) DO NOTHING");
-    if write_pin(tx, sql, org, action, &pin, &by).await? == 0 {
-        return Ok(());
-    }
-    record_review(store, tx, org, action.clone(), pin, by).await
-}
-
-async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: &Pin, by: &PrincipalId) -> Result<u64, Error> {
-    let Pin { structural, textual, wording, .. } = pin;
-    let params =
-        vals![org.as_str(), action.as_str(), structural.to_string(), textual.to_string(), wording_word(*wording), by.to_string(), tx.now()];
-    tx.exec(sql, &params).await
-}
-
-async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
-    let Pin { structural, textual, wording, .. } = pin;
-    let told = RuleEvent { name: "action.reviewed", key: action.to_string() };
-    let change = RuleChange::Reviewed { action, structural, textual, wording };
-    rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
 }
 
 /// Returns the grants of the action that it revoked, of which there may be more, and how the given calls ended.
@@ -191,21 +149,13 @@ async fn drift_in(
         revoked = grants::revoke_for_in(store, tx, org, &action).await?;
         let told = RuleEvent { name: "action.drifted", key: action.to_string() };
         let change = RuleChange::Drifted { action, drift, structural, textual };
-        rules::record(store, tx, org, None, change, told).await?;
+        rule_log::record(store, tx, org, None, change, told).await?;
     }
     let mut ended = Vec::with_capacity(ends.len());
     for finish in ends {
         ended.push(finish_in(tx, finish, to_json(&finish.invocation)?).await?);
     }
     Ok((revoked, ended))
-}
-
-pub(crate) const fn wording_word(wording: Wording) -> &'static str {
-    match wording {
-        Wording::Reviewed => "reviewed",
-        Wording::Ignored => "ignored",
-        Wording::Unread => "unread",
-    }
 }
 
 fn parse_wording(text: &str) -> Option<Wording> {

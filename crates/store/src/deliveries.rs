@@ -3,9 +3,9 @@
 //! it, and says how that ended; what a server that is gone had claimed is claimed again.
 
 use crate::channels::{Since, not_for};
-use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, vals};
 use crate::orgs::not_among;
+use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Delivery, DeliveryState, Moment, Told};
 use countersign_core::limits::{DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS, OUTBOX_EVENTS};

@@ -1,11 +1,10 @@
 //! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
-use crate::bus::publish_in;
-use crate::db::{Columns, Row, Tx, Val, all, count, only, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::{Error, Store, seal};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
 use countersign_core::ports::EventFeed;
-use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::bus::{NewEvent, Published};
 use countersign_core::ports::events::{Cause, Event, EventDraft};
 use countersign_core::{EventId, Future, OrgId, ReceiptId, SpaceId, Timestamp, random_bytes};
 use serde::de::DeserializeOwned;
@@ -72,6 +71,44 @@ impl Store {
         let sql = "SELECT seq FROM events WHERE org_id = $1 AND at >= $2 ORDER BY seq LIMIT 1";
         only(self.db.read(sql, &vals![org.as_str(), time]).await?, |row| Columns::of(row).int())
     }
+}
+
+/// Publishes an event in this write, unless its source has published it already.
+pub(crate) async fn publish_in(store: &Store, tx: &mut Tx, org: &OrgId, event: NewEvent) -> Result<Published, Error> {
+    let NewEvent { name, key, body, origin, space, cause } = event;
+    if let Some(origin) = &origin {
+        let sql = "SELECT seq, id FROM events WHERE org_id = $1 AND source_id = $2 AND source = $3";
+        let known = only(tx.query(sql, &vals![org.as_str(), origin.id.as_str(), origin.source.as_str()]).await?, |row| {
+            let mut columns = Columns::of(row);
+            Ok(Published { seq: columns.int()?, id: columns.id()?, is_known: true })
+        })?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+    }
+    let (seq, id) = (seal::next_event(tx, org).await?, EventId::new(tx.now(), random_bytes(&*store.random)));
+    let params = vals![
+        org.as_str(),
+        seq,
+        id.as_str(),
+        name,
+        key,
+        Val::Null,
+        body,
+        tx.now(),
+        space.as_ref().map(|space| space.as_str()),
+        (!cause.is_nobody()).then(|| to_json(&cause)).transpose()?,
+        origin.as_ref().map(|origin| origin.source.as_str()),
+        origin.as_ref().map(|origin| origin.id.as_str()),
+        origin.as_ref().map(to_json).transpose()?
+    ];
+    if origin.is_some() {
+        // At once, and not at the end of the batch: the next write of the batch may publish the same event.
+        tx.exec(INSERT_EVENT, &params).await?;
+    } else {
+        tx.later(INSERT_EVENT, params.into());
+    }
+    Ok(Published { seq, id, is_known: false })
 }
 
 /// Publishes an event about something in this space, for whom it exists and whose automations it fires.

@@ -1,12 +1,13 @@
 //! The ledger of firings: what each occurrence of a trigger came to, also if it started nothing. A firing and the run that it starts are one
 //! write, so the same tick, event or idempotency key never starts a second run, whichever server it reaches.
 
-use crate::automations::find_in;
-use crate::bus::publish_in;
+use crate::automations::table::find_in;
 use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
+use crate::events::publish_in;
 use crate::events::tell_in;
 use crate::notifications::notify_in;
-use crate::runs::{Slot, drop_oldest, insert_run};
+use crate::runs::end::drop_oldest;
+use crate::runs::start::{Slot, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
 use countersign_core::limits::{

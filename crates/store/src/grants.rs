@@ -3,7 +3,7 @@
 use crate::db::{Columns, Db, Row, Tx, Val, all, count, only, vals};
 use crate::events::tell;
 use crate::orgs::places;
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantStateName, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
@@ -309,7 +309,7 @@ async fn record_given(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant) ->
         requested_by: grant.requested_by.clone(),
     };
     let told = RuleEvent { name: "grant.given", key: grant.id.to_string() };
-    rules::record(store, tx, org, grant.given_by.clone(), change, told).await.map(|_| ())
+    rule_log::record(store, tx, org, grant.given_by.clone(), change, told).await.map(|_| ())
 }
 
 async fn change_in(
@@ -349,7 +349,7 @@ async fn change_in(
         GrantState::Revoked => {
             end_in(tx, org, &grant, by.as_ref(), to).await?;
             let told = RuleEvent { name: "grant.revoked", key: id.to_string() };
-            rules::record(store, tx, org, by.clone(), RuleChange::GrantRevoked { grant: id.clone() }, told).await?;
+            rule_log::record(store, tx, org, by.clone(), RuleChange::GrantRevoked { grant: id.clone() }, told).await?;
             (grant.state, grant.ended_by, grant.ended_at) = (to, by, Some(tx.now()));
         }
         GrantState::Requested | GrantState::Refused | GrantState::Expired => {

@@ -6,7 +6,7 @@
 use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::grants::{read_grant, select_grant};
 use crate::policies::{digests_of, read_policies, select_policies};
-use crate::{Error, Store, sources};
+use crate::{Error, Store, archive};
 use countersign_core::automation::AutomationStatus;
 use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
@@ -133,7 +133,7 @@ impl Check<'_> {
         }
         for row in self.read("allowed entry", crate::allowed::SELECT_ALLOWED, &vals![self.org.as_str()]).await? {
             let Some(row) = self.readable("allowed entry", crate::allowed::read_allowed(row))? else { continue };
-            let terms = row.terms.as_deref().map(crate::sources::digest_of);
+            let terms = row.terms.as_deref().map(archive::digest_of);
             stored.insert(("allowed entry", format!("{} {}", row.list, row.entry)), crate::allowed::told(row.version, terms));
         }
         let sql = "SELECT id, version, settings, removed_at FROM sources WHERE org_id = $1";
@@ -338,7 +338,7 @@ impl Logged {
             RuleChange::SwitchedOn { scope, stop, .. } => self.set("kill switch", scope.to_string(), Some(stop.as_str().to_owned())),
             RuleChange::SwitchedOff { scope, .. } => self.set("kill switch", scope.to_string(), None),
             RuleChange::Reviewed { action, structural, textual, wording } => {
-                let said = format!("{structural} {textual} {}", crate::definitions::wording_word(wording));
+                let said = format!("{structural} {textual} {}", crate::reviews::wording_word(wording));
                 self.set("review", action.to_string(), Some(said));
             }
             RuleChange::PoliciesSet { digests } => self.set("policies", "in force".to_owned(), Some(texts(&digests))),
@@ -574,14 +574,14 @@ fn stored_source(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     let (id, version, settings) = (columns.text()?, columns.int()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
-    Ok((id, set_to(version, sources::digest_of(&settings)) + removed))
+    Ok((id, set_to(version, archive::digest_of(&settings)) + removed))
 }
 
 fn stored_channel(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     let (id, name, terms) = (columns.text()?, columns.text()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
-    Ok((id, named_so(&name, sources::digest_of(&terms)) + removed))
+    Ok((id, named_so(&name, archive::digest_of(&terms)) + removed))
 }
 
 fn stored_automation(row: Row) -> Result<(String, String), Error> {

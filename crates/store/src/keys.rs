@@ -1,6 +1,8 @@
 //! The keys in the database. They are sealed; one master key outside the database opens them.
 //! SECURITY: a person who has the master key and the database has the receipt keys too; the docs say so.
 
+mod cipher;
+pub(crate) mod keychain;
 mod master;
 mod replace;
 
@@ -9,18 +11,11 @@ pub use replace::{BegunReplacement, MasterKeyState};
 
 use crate::Error;
 use crate::db::{Columns, Db, Row, Tx, Val, only, vals};
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use countersign_core::keyring::{DoesNotOpen, SpaceKey};
-use countersign_core::{Digest, OrgId, Random, Secret, SpaceId, Timestamp};
-use hmac::{Hmac, Mac};
-use parking_lot::RwLock;
+use countersign_core::{OrgId, Secret, SpaceId, Timestamp};
+pub(crate) use keychain::Keychain;
+use keychain::{LiveSpaceKey, another_master_key};
 use receipt::key::{PublicKey, SealingKey};
-use sha2::Sha256;
-use std::collections::HashMap;
 use std::sync::Arc;
-
-const NONCE_BYTES: usize = 24;
 
 /// What the pepper is sealed for.
 const PEPPER: &str = "pepper";
@@ -61,25 +56,7 @@ pub struct LogKey {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// The keys in use, opened once and kept in memory.
-pub(crate) struct Keychain {
-    /// The key this process was opened with, then those it has learned since: while the master key is replaced, values of two are read.
-    masters: RwLock<Vec<Arc<MasterKey>>>,
-    random: Arc<dyn Random>,
-    /// What tokens are hashed with. It was derived from the first master key, and outlives it: hashes cannot be made anew.
-    pepper: RwLock<Secret<[u8; 32]>>,
-    signing: RwLock<HashMap<String, Arc<SealingKey>>>,
-    /// Keyed by org too: the id of another org's space must find nothing, even if its key is in memory.
-    spaces: RwLock<HashMap<(OrgId, SpaceId), Arc<LiveSpaceKey>>>,
-}
-
 impl Keychain {
-    pub(crate) fn new(master: MasterKey, next: Option<MasterKey>, random: Arc<dyn Random>) -> Self {
-        let pepper = RwLock::new(master.pepper().clone());
-        let masters = RwLock::new(std::iter::once(master).chain(next).map(Arc::new).collect());
-        Self { masters, random, pepper, signing: RwLock::default(), spaces: RwLock::default() }
-    }
-
     /// Looks up which master key seals, and what tokens are hashed with; both must be known before the first token is looked at. Refuses a
     /// database whose master key is not here.
     pub(crate) async fn load(&self, db: &Db) -> Result<(), Error> {
@@ -94,29 +71,6 @@ impl Keychain {
             *self.pepper.write() = pepper;
         }
         Ok(())
-    }
-
-    /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
-    pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
-        *blake3::keyed_hash(self.pepper.read().expose(), token.as_bytes()).as_bytes()
-    }
-
-    /// Says of a row that this product wrote it. Whoever has only the database cannot make one.
-    pub(crate) fn row_mac(&self, row: &str) -> blake3::Hash {
-        let key = Secret::new(blake3::derive_key("countersign 2026-11 row mac", self.pepper.read().expose()));
-        blake3::keyed_hash(key.expose(), row.as_bytes())
-    }
-
-    /// Opens what one of the known master keys has sealed.
-    pub(crate) fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-        let master = self.masters.read().iter().find(|master| master.has_sealed(sealed)).map(Arc::clone);
-        master.ok_or(DoesNotOpen).and_then(|master| master.open(context, sealed)).map_err(|DoesNotOpen| another_master_key())
-    }
-
-    pub(crate) fn open_seed(&self, context: &str, sealed: &[u8]) -> Result<Secret<[u8; 32]>, Error> {
-        let plain = Secret::new(self.open(context, sealed)?);
-        let seed = <[u8; 32]>::try_from(plain.expose().as_slice());
-        seed.map(Secret::new).map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })
     }
 
     /// Seals a value under the master key that the database names, in the write that stores it.
@@ -143,19 +97,6 @@ impl Keychain {
         }
         let id = only(rows, |row| MasterKeyId::read(&Columns::of(row).bytes()?))?;
         self.master(id.ok_or_else(another_master_key)?)
-    }
-
-    fn master(&self, id: MasterKeyId) -> Result<Arc<MasterKey>, Error> {
-        self.masters.read().iter().find(|master| master.id() == id).map(Arc::clone).ok_or_else(another_master_key)
-    }
-
-    /// The ids of the master keys that this process has, in one text.
-    pub(crate) fn master_ids(&self) -> String {
-        self.masters.read().iter().map(|master| master.id().to_string()).collect::<Vec<_>>().join(" ")
-    }
-
-    pub(crate) fn random(&self) -> &dyn Random {
-        &*self.random
     }
 
     /// Makes a signing key and stores it sealed.
@@ -223,63 +164,6 @@ impl Keychain {
         self.spaces.write().insert((org.clone(), space.clone()), Arc::clone(&key));
         Ok(key)
     }
-}
-
-fn another_master_key() -> Error {
-    let message = "a stored key does not open: this database belongs to another master key, or the next one of a replacement is missing";
-    Error::Corrupt { message: message.into() }
-}
-
-pub(crate) struct LiveSpaceKey {
-    digesting: Secret<[u8; 32]>,
-    sealing: Secret<[u8; 32]>,
-    random: Arc<dyn Random>,
-}
-
-impl LiveSpaceKey {
-    fn new(secret: &Secret<[u8; 32]>, random: Arc<dyn Random>) -> Self {
-        Self {
-            digesting: Secret::new(blake3::derive_key("countersign 2026-11 space digests", secret.expose())),
-            sealing: Secret::new(blake3::derive_key("countersign 2026-11 space sealing", secret.expose())),
-            random,
-        }
-    }
-}
-
-impl SpaceKey for LiveSpaceKey {
-    fn digest(&self, field: &str, value: &[u8]) -> Digest {
-        // HMAC pads a key shorter than its block with zeros. We do it here, so that the key has a fixed length and cannot be rejected.
-        let mut block = [0u8; 64];
-        block[..32].copy_from_slice(self.digesting.expose());
-        let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
-        // The length keeps `("ab", "c")` and `("a", "bc")` apart.
-        mac.update(&(field.len() as u64).to_be_bytes());
-        mac.update(field.as_bytes());
-        mac.update(value);
-        Digest::new(mac.finalize().into_bytes().into())
-    }
-
-    fn seal(&self, context: &str, plain: &[u8]) -> Vec<u8> {
-        seal(self.sealing.expose(), &*self.random, context, plain)
-    }
-
-    fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNotOpen> {
-        open(self.sealing.expose(), context, sealed)
-    }
-}
-
-fn seal(key: &[u8; 32], random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
-    let nonce = countersign_core::random_bytes::<NONCE_BYTES>(random);
-    let cipher = XChaCha20Poly1305::new(key.into());
-    // Encryption in memory fails only beyond 256 GiB. It then gives an empty text, which never opens, so the failure is noticed.
-    let sealed = cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: context.as_bytes() }).unwrap_or_default();
-    [nonce.as_slice(), &sealed].concat()
-}
-
-fn open(key: &[u8; 32], context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNotOpen> {
-    let (nonce, body) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(DoesNotOpen)?;
-    let cipher = XChaCha20Poly1305::new(key.into());
-    cipher.decrypt(&XNonce::from(*nonce), Payload { msg: body, aad: context.as_bytes() }).map_err(|_| DoesNotOpen)
 }
 
 pub(crate) async fn list(db: &Db, org: &OrgId) -> Result<Vec<LogKey>, Error> {

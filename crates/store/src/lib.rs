@@ -9,6 +9,7 @@ mod seal;
 
 mod about;
 mod allowed;
+mod archive;
 mod artifacts;
 mod automations;
 mod backup;
@@ -49,6 +50,8 @@ mod principals;
 mod quarantines;
 mod receipts;
 mod retention;
+mod reviews;
+mod rule_log;
 mod rules;
 mod runs;
 mod secrets;
@@ -59,6 +62,7 @@ mod slack;
 mod snoozes;
 mod sources;
 mod stats;
+mod sweep;
 mod switches;
 mod tokens;
 mod users;
@@ -164,7 +168,7 @@ impl Store {
 
     async fn connect(config: Config) -> Result<Self, Error> {
         let keychain = Arc::new(keys::Keychain::new(config.master, config.next_master, Arc::clone(&config.random)));
-        let sealing = seal::Sealing::new(Arc::clone(&keychain));
+        let sealing = seal::sealing::Sealing::new(Arc::clone(&keychain));
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = &config.time;
         let server = ServerId::new(clock.now(), random_bytes(&*config.random));
         let db = db::Db::open(&config.engine, config.time, config.patience, sealing, server).await?;

@@ -1,7 +1,7 @@
 //! Lines: which callers wait for a result, and which have left. A line of a server that is gone counts as left.
 
+use crate::db::lease::gone_before;
 use crate::db::{Columns, Lease, Row, Tx, Val, only, vals};
-use crate::servers::gone_before;
 use crate::{Error, Store};
 use countersign_core::limits::APPROVAL_UNATTENDED_SECONDS;
 use countersign_core::ports::Lines;

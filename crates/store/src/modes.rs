@@ -1,7 +1,7 @@
 //! The mode rows of an org and its automations. Every change is versioned, signed into the audit log and published as an event.
 
 use crate::db::{Columns, Row, Tx, all, only, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
 use countersign_core::ports::rules::{ModeRow, ModeRows};
@@ -171,7 +171,7 @@ pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: M
         }
     };
     let body = ModeBody { scope, action: change.action, mode: change.mode, lock: change.lock, version, by: change.by };
-    rules::sign(store, tx, org, Kind::Mode, version, &body, RuleEvent { name: "mode.changed", key: "modes".into() }).await?;
+    rule_log::sign(store, tx, org, Kind::Mode, version, &body, RuleEvent { name: "mode.changed", key: "modes".into() }).await?;
     Ok(version)
 }
 

@@ -1,10 +1,11 @@
 //! Orgs and their spaces. Creating an org also creates its audit log, so an org can never act unrecorded.
 
+use crate::archive::digest_of;
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::keys::Purpose;
-use crate::rules::{self, RuleEvent};
-use crate::sources::digest_of;
-use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
+use crate::rule_log::{self, RuleEvent};
+use crate::tokens::kind::TokenKind;
+use crate::tokens::make::{Maker, NewToken, draw_token, insert_token};
 use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::limits::INVITATION_SECONDS;
@@ -129,7 +130,7 @@ impl Store {
                         insert_token(&store, tx, &added.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
                     let told = RuleEvent { name: "org.created", key: added.org.to_string() };
                     let change = RuleChange::OrgCreated { org: added.org.clone(), name };
-                    rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
+                    rule_log::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
                     Ok(Some((org, added, invitation)))
                 })
             })
@@ -147,7 +148,7 @@ impl Store {
                     if tx.exec(sql, &vals![tx.now(), org.as_str()]).await? == 1 {
                         let told = RuleEvent { name: "org.disabled", key: org.to_string() };
                         let change = RuleChange::OrgDisabled { org: org.clone() };
-                        rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
+                        rule_log::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
                     }
                     let sql = concat!(select_org!(), " WHERE org_id = $1");
                     only(tx.query(sql, &vals![org.as_str()]).await?, read_org)
@@ -318,7 +319,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         space: space.id.clone(),
         version,
     };
-    rules::sign(store, tx, &space.org, Kind::Space, version, &body, RuleEvent { name: event, key: space.id.to_string() }).await
+    rule_log::sign(store, tx, &space.org, Kind::Space, version, &body, RuleEvent { name: event, key: space.id.to_string() }).await
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {

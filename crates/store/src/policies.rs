@@ -1,7 +1,7 @@
 //! The org's policies. Every version is kept, so that a decision made under it can be made again.
 
 use crate::db::{Columns, Row, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Gate;
 use countersign_core::policies::{PoliciesInForce, PolicyTexts};
@@ -51,7 +51,7 @@ impl Store {
                     .await?;
                     let digests = digests_of(&texts);
                     let told = RuleEvent { name: "policy.changed", key: "policies".into() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::PoliciesSet { digests }, told).await
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::PoliciesSet { digests }, told).await
                 })
             })
             .await

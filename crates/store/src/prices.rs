@@ -1,7 +1,7 @@
 //! What calls of actions cost. Every change is versioned, signed into the audit log and published as an event.
 
 use crate::db::{Columns, Row, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::price::{Price, PriceRow, ResultField, Unit};
 use countersign_core::{ActionId, Amount, OrgId, PrincipalId, Timestamp};
@@ -32,7 +32,7 @@ impl Store {
                 Box::pin(async move {
                     let told = RuleEvent { name: "price.set", key: action.to_string() };
                     let change = RuleChange::PriceSet { action: action.clone(), price: price.clone() };
-                    let version = rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
+                    let version = rule_log::record(&store, tx, &org, Some(by.clone()), change, told).await?;
                     let unit = price.unit.as_ref();
                     tx.exec(
                         "INSERT INTO prices (org_id, action, usd, field, at_most, version, set_by, set_at)
@@ -69,7 +69,7 @@ impl Store {
                         return Ok(None);
                     }
                     let told = RuleEvent { name: "price.removed", key: action.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::PriceRemoved { action }, told).await.map(Some)
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::PriceRemoved { action }, told).await.map(Some)
                 })
             })
             .await

@@ -1,7 +1,7 @@
 //! Principals: who may act, with which role, and up to which band.
 
 use crate::db::{Columns, Row, all, only, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
 use countersign_core::ports::principals::{LinkMaker, NewLink};
@@ -137,7 +137,7 @@ impl Principals for Store {
                     LinkMaker::Channel(channel) => (None, Some(channel)),
                 };
                 let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at, channel };
-                rules::record_identity(&store, tx, &org, by, change, told).await.map(|_| ())
+                rule_log::record_identity(&store, tx, &org, by, change, told).await.map(|_| ())
             })
         }))
     }

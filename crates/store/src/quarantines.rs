@@ -3,7 +3,7 @@
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::events::tell_in;
 use crate::orgs::not_among;
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Quarantines;
 use countersign_core::ports::invocations::NewQuarantine;
@@ -168,7 +168,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
         reason: reason.clone(),
         released_as: released_as.clone(),
     };
-    rules::record_in(store, tx, org, &found.space, Some(by.clone()), change, told).await?;
+    rule_log::record_in(store, tx, org, &found.space, Some(by.clone()), change, told).await?;
     (found.state, found.settled_by, found.settled_at) = (state, Some(by), Some(tx.now()));
     (found.reason, found.released_as) = (Some(reason), released_as);
     Ok(Some(Settled::Done(Box::new(found))))

@@ -3,8 +3,8 @@
 
 use crate::batches::{SELECT_BATCH, read_batch};
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
-use crate::invocations::{read_invocation, select_invocation};
-use crate::rules::{self, RuleEvent};
+use crate::invocations::table::{read_invocation, select_invocation};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::invocation::{NOT_KEPT, ReceiptRef};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS, FORGET_WRITES};
@@ -49,7 +49,7 @@ impl Store {
                     let sql = "UPDATE orgs SET retention = $1 WHERE org_id = $2 AND retention <> $1";
                     if tx.exec(sql, &vals![to_json(&retention)?, org.as_str()]).await? == 1 {
                         let told = RuleEvent { name: "retention.set", key: org.to_string() };
-                        rules::record(&store, tx, &org, Some(by), RuleChange::RetentionSet { retention }, told).await?;
+                        rule_log::record(&store, tx, &org, Some(by), RuleChange::RetentionSet { retention }, told).await?;
                     }
                     Ok(retention)
                 })
@@ -104,7 +104,7 @@ impl Store {
                     }
                     let is_silent = newest.is_none_or(|newest| newest < tx.now().minus_seconds(SILENT_SECONDS));
                     if is_silent && is_before(tx.query(OLDEST_EVENT, &vals![org.as_str()]).await?, retention.events_from(tx.now()))? {
-                        rules::repeat(tx, &org, RuleChange::RetentionSet { retention }).await?;
+                        rule_log::repeat(tx, &org, RuleChange::RetentionSet { retention }).await?;
                     }
                     Ok(forgotten)
                 })

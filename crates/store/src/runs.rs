@@ -3,27 +3,23 @@
 //! Each kind of write (start, lease, save, end, free, mend) has a file of its own; `announce` has what events say of a run, and `texts` what of it
 //! is sealed or forgotten.
 
-mod start;
-mod leases;
+pub(crate) mod start;
+pub(crate) mod leases;
 mod save;
-mod end;
+pub(crate) mod end;
 mod free;
 mod mend;
-mod announce;
+pub(crate) mod announce;
 mod texts;
-
-pub(crate) use announce::cause_in;
-pub(crate) use end::drop_oldest;
-pub(crate) use leases::wake_in;
-pub(crate) use start::insert_run;
+mod table;
 
 use crate::budgets::{reserve_in, settle};
-use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Val, all, count, only, vals};
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
-use crate::invocations::{read_invocation, select_invocation};
+use crate::invocations::table::{read_invocation, select_invocation};
 use crate::orgs::{not_among, places};
+use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::{RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS};
 use countersign_core::ports::Runs;
@@ -37,35 +33,10 @@ use leases::{begin_in, claim_in, park_in, read_lease, read_lease_columns};
 use save::save_in;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use table::{read_run, read_run_columns, select_run};
 
 /// Calls of which is asked at once whether a run waits for them.
 const ASKED_AT_ONCE: usize = 32;
-
-macro_rules! select_run {
-    () => {
-        "SELECT body, status, started_at, cancelled_by FROM runs WHERE org_id = $1"
-    };
-}
-use select_run;
-
-/// Whether a run may go on, where only one run of its automation may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// Any number may.
-    None,
-    Holds,
-    WaitsBehind,
-}
-
-impl Slot {
-    const fn stored(self) -> i64 {
-        match self {
-            Self::None => 0,
-            Self::Holds => 1,
-            Self::WaitsBehind => 2,
-        }
-    }
-}
 
 /// Which runs to list; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -330,16 +301,4 @@ impl Store {
         let sql = concat!(select_run!(), " AND session_id = $2");
         only(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)
     }
-}
-
-fn read_run(row: Row) -> Result<Run, Error> {
-    read_run_columns(&mut Columns::of(row))
-}
-
-fn read_run_columns(columns: &mut Columns) -> Result<Run, Error> {
-    let run: Run = columns.json()?;
-    // A worker that takes a run writes the columns alone.
-    let (status, started_at) = (columns.parsed(RunStatus::parse)?, columns.time_or_null()?);
-    let waiting_for = run.waiting_for.filter(|_| status == RunStatus::Waiting);
-    Ok(Run { status, waiting_for, started_at, cancelled_by: columns.parsed_or_null(PrincipalId::parse)?, ..run })
 }

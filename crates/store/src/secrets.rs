@@ -7,7 +7,7 @@ pub use uses::SecretUse;
 
 use self::uses::USES;
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::SECRET_USED_SECONDS;
 use countersign_core::ports::Secrets;
@@ -202,7 +202,7 @@ async fn insert(store: &Store, tx: &mut Tx, org: &OrgId, new: NewSecret, by: Pri
     .await?;
     let change = IdentityChange::SecretSet { secret: secret.id.clone(), name: secret.name.to_string(), version: secret.version };
     let told = RuleEvent { name: "secret.set", key: secret.id.to_string() };
-    rules::record_identity(store, tx, org, Some(by), change, told).await?;
+    rule_log::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(secret)
 }
 
@@ -224,7 +224,7 @@ async fn rotate(
     .await?;
     let change = IdentityChange::SecretRotated { secret: secret.id.clone(), name: secret.name.to_string(), version: secret.version };
     let told = RuleEvent { name: "secret.rotated", key: secret.id.to_string() };
-    rules::record_identity(store, tx, org, Some(by), change, told).await?;
+    rule_log::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(secret)
 }
 
@@ -251,7 +251,7 @@ async fn delete(
     tx.exec("DELETE FROM secrets WHERE org_id = $1 AND id = $2", &vals![org.as_str(), secret.id.as_str()]).await?;
     let told = RuleEvent { name: "secret.deleted", key: secret.id.to_string() };
     let change = IdentityChange::SecretDeleted { secret: secret.id, name: secret.name.to_string(), version: secret.version };
-    rules::record_identity(store, tx, org, Some(by), change, told).await?;
+    rule_log::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(Some(DeletedSecret::Done))
 }
 

@@ -1,8 +1,9 @@
 //! The servers that work on the same database. Each renews its lease; calls of a server without a lease are left behind (see `claims`).
 
+use crate::db::lease::gone_before;
 use crate::db::{Columns, Row, all, vals};
 use crate::{Error, Store};
-use countersign_core::limits::{LEASE_SECONDS, LEASE_SILENT_SECONDS, SERVER_REMEMBERED_SECONDS};
+use countersign_core::limits::SERVER_REMEMBERED_SECONDS;
 use countersign_core::{ServerId, Timestamp};
 
 /// A server that works on the database now, or did recently.
@@ -71,16 +72,6 @@ impl Store {
             })
             .await
     }
-}
-
-/// A server last seen at this time or before counts as gone.
-pub(crate) const fn gone_before(now: Timestamp) -> Timestamp {
-    now.minus_seconds(LEASE_SECONDS)
-}
-
-/// A server last seen at this time or before is silent.
-pub(crate) const fn silent_before(now: Timestamp) -> Timestamp {
-    now.minus_seconds(LEASE_SILENT_SECONDS)
 }
 
 fn read_server(row: Row, now: Timestamp) -> Result<Server, Error> {

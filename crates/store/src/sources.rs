@@ -1,18 +1,17 @@
 //! The sources that admins added. A name has one row, also after its source was removed, so that its version goes on. The settings are
 //! kept as canonical JSON, and archived under the digest that the audit log names: what was in force once stays readable.
 
+use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
-use crate::definitions::archive_in;
 use crate::orgs::places;
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, NewAllowed, Page, PageRequest, SetAllowed, Store, allowed, grants, listings, page};
 use countersign_core::grant::Grant;
 use countersign_core::ports::AddedSources;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
-use countersign_core::{ConnectionId, Digest, Future, OrgId, PrincipalId, SourceId, json};
+use countersign_core::{ConnectionId, Future, OrgId, PrincipalId, SourceId, json};
 use receipt::body::RuleChange;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -155,7 +154,7 @@ impl Store {
                     .await?;
                     let told = RuleEvent { name: "source.removed", key: id.to_string() };
                     let change = RuleChange::SourceRemoved { source: id, version: before.version };
-                    rules::record(&store, tx, &owned, Some(by.clone()), change, told).await?;
+                    rule_log::record(&store, tx, &owned, Some(by.clone()), change, told).await?;
                     let removed = AddedSource { changed_by: by, changed_at: now, removed_at: Some(now), ..before };
                     let revoked = leave_behind(&store, tx, &owned, &removed).await?;
                     Ok(Some((removed, revoked)))
@@ -192,11 +191,6 @@ impl Store {
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_source, |source| source.id.to_string())
     }
-}
-
-/// The digest of settings, as the audit log holds it.
-pub(crate) fn digest_of(text: &str) -> Digest {
-    Digest::new(Sha256::digest(text).into())
 }
 
 fn canonical(settings: &SourceSettings) -> Result<String, Error> {
@@ -236,7 +230,7 @@ async fn set(store: &Store, tx: &mut Tx, org: &OrgId, source: &AddedSource, text
         tiers: settings.tiers.clone(),
     };
     let told = RuleEvent { name: event, key: id.to_string() };
-    rules::record(store, tx, org, Some(changed_by.clone()), change, told).await.map(|_| ())
+    rule_log::record(store, tx, org, Some(changed_by.clone()), change, told).await.map(|_| ())
 }
 
 /// Ends what was given or known for the source as it was before. Returns the grants that were revoked.

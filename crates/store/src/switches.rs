@@ -1,7 +1,7 @@
 //! Kill switches. Turning one on stops the deadlines of the calls it covers, in the same write; turning it off starts them again.
 
 use crate::db::{Columns, Row, Tx, Val, all, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::switch::{Stop, Switch, SwitchScope};
 use countersign_core::{OrgId, PrincipalId};
@@ -34,7 +34,7 @@ impl Store {
                         )
                         .await?;
                     let told = RuleEvent { name: "switch.on", key: scope.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::SwitchedOn { scope, stop, reason }, told).await?;
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::SwitchedOn { scope, stop, reason }, told).await?;
                     Ok(stopped)
                 })
             })
@@ -53,7 +53,7 @@ impl Store {
                     }
                     let released = release(tx, &org, &scope).await?;
                     let told = RuleEvent { name: "switch.off", key: scope.to_string() };
-                    rules::record(&store, tx, &org, Some(by), RuleChange::SwitchedOff { scope, reason }, told).await?;
+                    rule_log::record(&store, tx, &org, Some(by), RuleChange::SwitchedOff { scope, reason }, told).await?;
                     Ok(Some(released))
                 })
             })

@@ -1,11 +1,13 @@
 //! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
 mod bearer;
-mod make;
+pub(crate) mod kind;
+pub(crate) mod make;
 mod protected;
 mod wishes;
 
 pub use bearer::Refused;
+pub use kind::TokenKind;
 pub use make::NewToken;
 pub(crate) use make::{Maker, SignIn, draw_token, insert_token};
 pub(crate) use wishes::keep_wishes;
@@ -15,14 +17,14 @@ use self::protected::{Protected, protected_columns};
 use self::wishes::read_wishes;
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::SLACK_CONSENT_PREFIX;
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::mcp::McpWishes;
 use countersign_core::principal::{Device, Permission};
-use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
+use countersign_core::{OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
 use receipt::body::IdentityChange;
 
 /// What the token of a sign-in is called.
@@ -39,31 +41,6 @@ macro_rules! from_tokens {
     };
 }
 use from_tokens;
-
-/// The principal that a token stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenKind {
-    User(UserId),
-    /// Nobody yet: the person becomes able to act by redeeming it, once.
-    Invitation(UserId),
-    /// An agent, in this session only.
-    Agent(SessionId),
-    /// A service. The person who made its token answers for it.
-    Service {
-        made_by: Option<UserId>,
-    },
-}
-
-impl TokenKind {
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::User(_) => "user",
-            Self::Invitation(_) => "invitation",
-            Self::Agent(_) => "agent",
-            Self::Service { .. } => "service",
-        }
-    }
-}
 
 /// A token as it is listed, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,7 +239,7 @@ impl Store {
                 if tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await? == 1 {
                     let told = RuleEvent { name: "token.revoked", key: owned_token.to_string() };
                     let change = IdentityChange::TokenRevoked { token: owned_token };
-                    rules::record_identity(&store, tx, &owned_org, Some(by), change, told).await?;
+                    rule_log::record_identity(&store, tx, &owned_org, Some(by), change, told).await?;
                 }
                 Ok(false)
             })
@@ -281,7 +258,7 @@ async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -
         let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3";
         tx.exec(sql, &vals![tx.now(), org.as_str(), token.as_str()]).await?;
         let told = RuleEvent { name: "token.revoked", key: token.to_string() };
-        rules::record_identity(store, tx, org, None, IdentityChange::TokenRevoked { token }, told).await?;
+        rule_log::record_identity(store, tx, org, None, IdentityChange::TokenRevoked { token }, told).await?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! People: their role, the strictest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, RuleEvent};
-use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
+use crate::rule_log::{self, RuleEvent};
+use crate::tokens::kind::TokenKind;
+use crate::tokens::make::{Maker, NewToken, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::{Permission, Role};
@@ -110,7 +111,7 @@ impl Store {
                         tx.exec(sql, &vals![after.max_band.as_str(), org.as_str(), user.as_str()]).await?;
                         let told = RuleEvent { name: "user.limited", key: user.to_string() };
                         let change = RuleChange::BandLimited { user, max_band: after.max_band };
-                        rules::record(&store, tx, &org, Some(by), change, told).await?;
+                        rule_log::record(&store, tx, &org, Some(by), change, told).await?;
                     }
                     Ok(Some(ChangedUser::Done(after)))
                 })
@@ -136,7 +137,7 @@ impl Store {
                     let sql = "UPDATE users SET disabled_at = $1 WHERE org_id = $2 AND id = $3";
                     tx.exec(sql, &vals![disabled_at, org.as_str(), user.as_str()]).await?;
                     let told = RuleEvent { name: "user.disabled", key: user.to_string() };
-                    rules::record_identity(&store, tx, &org, Some(by), IdentityChange::UserDisabled { user }, told).await?;
+                    rule_log::record_identity(&store, tx, &org, Some(by), IdentityChange::UserDisabled { user }, told).await?;
                     Ok(Some(ChangedUser::Done(User { disabled_at: Some(disabled_at), ..before })))
                 })
             })
@@ -157,7 +158,7 @@ pub(crate) async fn insert_user(
     let id = UserId::new(created_at, random_bytes(&*store.random));
     let told = RuleEvent { name: "user.created", key: id.to_string() };
     let change = IdentityChange::UserCreated { user: id.clone(), role };
-    let from = rules::record_identity(store, tx, org, by, change, told).await?;
+    let from = rule_log::record_identity(store, tx, org, by, change, told).await?;
     insert_row(tx, org, &id, &name, role, role, from as i64).await?;
     Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None, given_role: role })
 }
@@ -204,7 +205,7 @@ pub(crate) async fn set_role(
         tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
     }
     let told = RuleEvent { name: "user.role_changed", key: user.to_string() };
-    rules::record(store, tx, org, by, RuleChange::RoleChanged { user: user.clone(), role }, told).await.map(|_| ())
+    rule_log::record(store, tx, org, by, RuleChange::RoleChanged { user: user.clone(), role }, told).await.map(|_| ())
 }
 
 /// A change of a person. Absent fields stay as they are.

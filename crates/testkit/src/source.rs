@@ -2,9 +2,9 @@
 //! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)` builds one; a test then scripts it while it runs.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
-use countersign_core::effect::{Check, Reconciled, Scope};
+use countersign_core::effect::{Check, Scope};
 use countersign_core::limits::CALL_TIMEOUT_MS;
-use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
+use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Reconciled, Source};
 use countersign_core::{Action, ActionId, ConnectionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 import { paletteKeys } from '@/lib/hotkeys'
 import { Dialog, DialogFoot } from './dialog'
-import { PLACES } from './shell'
+import { PLACES } from './places'
 import { Button, Kbd } from './ui'
 
 const KEYS: readonly (readonly [string, string])[] = [

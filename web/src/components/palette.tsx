@@ -14,7 +14,7 @@ import { useNotifications } from '@/lib/notice'
 import { found, placeOfId } from '@/lib/search'
 import { setTheme } from '@/lib/theme'
 import { Dialog } from './dialog'
-import { PLACES } from './shell'
+import { PLACES } from './places'
 import { cx, Foreign, fieldClass } from './ui'
 
 type Hit = { id: string; kind: string; text: string; go: () => void }

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { useBadge } from '@/lib/notice'
 import { openPage } from '@/test/page'
 import { base, Refused } from '@/test/server'
-import { PLACES } from './shell'
+import { PLACES } from './places'
 
 /** The browser's notifications, without a browser. */
 class Shown {

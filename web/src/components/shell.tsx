@@ -2,30 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useMatches, useNavigate } from '@tanstack/react-router'
-import {
-  Activity,
-  Bell,
-  ChartColumn,
-  FileCheck,
-  History,
-  Inbox as InboxIcon,
-  KeyRound,
-  ListTree,
-  type LucideIcon,
-  MessageSquareText,
-  Moon,
-  Package,
-  Pause,
-  Play,
-  Plug,
-  Scale,
-  Search,
-  Settings as SettingsIcon,
-  ShieldAlert,
-  Sun,
-  Workflow,
-  Zap,
-} from 'lucide-react'
+import { Bell, Moon, Pause, Play, Search, Sun } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError, api, body, isLoggedOut, onLogin } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
@@ -42,46 +19,9 @@ import { setTheme } from '@/lib/theme'
 import { useWaiting, useWaitingLive } from '@/lib/waiting'
 import { Help } from './help'
 import { Palette } from './palette'
+import { PLACES, type Place } from './places'
 import { Button, cx, Failed, Kbd, useLate } from './ui'
 
-type Place = {
-  to:
-    | '/'
-    | '/receipts'
-    | '/actions'
-    | '/overview'
-    | '/automations'
-    | '/runs'
-    | '/invocations'
-    | '/events'
-    | '/artifacts'
-    | '/settings'
-    | '/sources'
-    | '/secrets'
-    | '/quarantine'
-    | '/policies'
-    | '/notifications'
-  name: string
-  icon: LucideIcon
-  keys: string
-}
-export const PLACES: readonly Place[] = [
-  { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
-  { to: '/notifications', name: 'Notifications', icon: MessageSquareText, keys: 'g m' },
-  { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
-  { to: '/automations', name: 'Automations', icon: Workflow, keys: 'g a' },
-  { to: '/runs', name: 'Runs', icon: History, keys: 'g r' },
-  { to: '/actions', name: 'Actions', icon: Zap, keys: 'g d' },
-  { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
-  { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
-  { to: '/policies', name: 'Policies', icon: Scale, keys: 'g p' },
-  { to: '/invocations', name: 'Invocations', icon: ListTree, keys: 'g n' },
-  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g c' },
-  { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
-  { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
-  { to: '/artifacts', name: 'Artifacts', icon: Package, keys: 'g t' },
-  { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
-]
 /** On a phone there is room for a few; the palette has the rest. */
 const TABS = PLACES.filter(place => ['/', '/runs', '/overview'].includes(place.to))
 

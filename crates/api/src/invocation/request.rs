@@ -1,8 +1,8 @@
 //! What a caller asks for, and what it says of its call.
 
 use super::InvocationView;
+use countersign_core::call::Claimed;
 use countersign_core::effect::Scope;
-use countersign_core::invocation::Claimed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

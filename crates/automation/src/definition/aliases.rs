@@ -3,6 +3,7 @@
 //! Whatever exists under the older word itself is meant itself.
 
 use super::facts::Facts;
+use super::schema::STEP_LISTS;
 use crate::Mistake;
 use countersign_core::json::escape;
 use serde_json::{Map, Value};
@@ -73,7 +74,7 @@ pub(super) fn import(written: &Value, facts: &Facts) -> Imported {
     if let Some(schema) = value.pointer_mut("/inputs/schema") {
         rename_hints(schema);
     }
-    for list in super::steps::LISTS {
+    for list in STEP_LISTS {
         for (index, step) in value.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
             import_step(step, &format!("{list}/{index}"), facts, &mut imported);
         }

@@ -8,6 +8,7 @@
 use super::input_schema;
 use super::parts;
 use crate::Mistake;
+use crate::mistake::in_lower_case;
 use countersign_core::json::{INTEGER_MAX, escape};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
@@ -130,7 +131,7 @@ pub(crate) fn told(error: &ValidationError<'_>, schema: &Value, value: &Value, w
         let hint = about.map_or_else(|| format!("add `{name}`"), |about| format!("add `{name}`: {about}"));
         return vec![at(format!("{taker} needs `{name}`"), hint, &below(name))];
     }
-    let message = super::shape::in_lower_case(&error.masked().to_string());
+    let message = in_lower_case(&error.masked().to_string());
     vec![at(message, format!("the schema of {taken} asks for it at `{asked_at}`"), &place)]
 }
 

@@ -5,8 +5,8 @@
 
 use super::bounds;
 use super::facts::did_you_mean;
-use super::parts;
 use crate::Mistake;
+use crate::mistake::in_lower_case;
 use countersign_core::json::escape;
 use countersign_core::limits::{INPUT_CHECKS_MAX, INPUT_SCHEMA_BYTES_MAX, INPUT_SCHEMA_DEPTH_MAX, INPUT_SCHEMA_PARTS_MAX};
 use jsonschema::{PatternOptions, Validator};
@@ -37,19 +37,19 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Mistake> {
         .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
         .build(schema)
         .map_err(|error| {
-            let mistake = invalid(super::shape::in_lower_case(&error.to_string()));
+            let mistake = invalid(in_lower_case(&error.to_string()));
             mistake.hint("write JSON Schema, draft 2020-12").under(&error.instance_path().to_string())
         })
 }
 
-/// All mistakes of the schema of inputs, with pointers from its root.
-pub(super) fn check(schema: &Value) -> Vec<Mistake> {
+/// The pointers of what has a default; or all mistakes of the schema of inputs, with pointers from its root.
+pub(super) fn check(schema: &Value) -> Result<Vec<String>, Vec<Mistake>> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let mistake = || invalid("inputs are an object, and the schema does not say so");
     let mut defaults = Vec::new();
     let first = (!is_object).then(|| mistake().hint("add `\"type\": \"object\"`, with one property for each input"));
     let mistakes = check_with(schema, first, &mut defaults);
-    if mistakes.is_empty() && !defaults.is_empty() { parts::defaults(schema, &defaults) } else { mistakes }
+    if mistakes.is_empty() { Ok(defaults) } else { Err(mistakes) }
 }
 
 /// All mistakes of a schema of anything.

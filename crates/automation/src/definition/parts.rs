@@ -1,7 +1,7 @@
 //! The parts of a definition that have modules of their own, as the passes call them.
 
 use crate::filter::Filter;
-use crate::{Mistake, inputs, select};
+use crate::{Mistake, select};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -22,12 +22,4 @@ pub(crate) fn schedule(config: &Value) -> Result<Schedule, Vec<Mistake>> {
 
 pub(crate) fn path(path: &str) -> Result<select::Path, Mistake> {
     select::Path::parse(path)
-}
-
-pub(crate) fn defaults(schema: &Value, places: &[String]) -> Vec<Mistake> {
-    inputs::check_defaults(schema, places)
-}
-
-pub(crate) fn select(path: &str, value: &Value, left: &mut usize) -> Result<Option<Value>, select::TooMuch> {
-    select::Path::parse(path).map_or(Ok(None), |path| path.select(value, left))
 }

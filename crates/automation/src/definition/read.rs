@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::triggers::Found;
 use super::{Definition, aliases, bounds, dollars, input_schema, queue, shape, steps, triggers};
-use crate::Mistake;
+use crate::{Mistake, inputs};
 use countersign_core::limits::{DEFINITION_MISTAKES_MAX, METADATA_BYTES_MAX};
 use countersign_core::{Digest, json};
 use serde_json::Value;
@@ -29,7 +29,12 @@ pub fn read(written: &Value, facts: &Facts) -> Result<Read, Vec<Mistake>> {
     let shape = shape::check(value);
     let mut found = Found { mistakes: std::mem::take(&mut imported.mistakes), warnings: Vec::new() };
     if let Some(schema) = value.pointer("/inputs/schema").filter(|schema| schema.is_object()) {
-        found.add("/inputs/schema", input_schema::check(schema));
+        let mistakes = match input_schema::check(schema) {
+            Ok(defaults) if defaults.is_empty() => Vec::new(),
+            Ok(defaults) => inputs::check_defaults(schema, &defaults),
+            Err(mistakes) => mistakes,
+        };
+        found.add("/inputs/schema", mistakes);
     }
     triggers::check(value, facts, &mut found);
     steps::check(value, facts, &mut found);

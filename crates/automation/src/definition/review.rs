@@ -1,7 +1,8 @@
 //! What is worth checking before a person saves a definition. It helps reading and decides nothing: what is dangerous is stopped elsewhere.
 
 use super::facts::Facts;
-use super::{Definition, Kind, Step, config, parts, steps};
+use super::schema::STEP_LISTS;
+use super::{Definition, Kind, Step, config, parts};
 use crate::Mistake;
 use countersign_core::action::{Class, Effect};
 use countersign_core::json::escape;
@@ -21,7 +22,7 @@ pub fn review(definition: &Definition, facts: &Facts) -> Vec<Mistake> {
             flags.extend(warnings.into_iter().map(|warning| warning.under(&format!("/triggers/{index}/config"))));
         }
     }
-    for (list, all) in steps::LISTS.into_iter().zip([&definition.plan, &definition.execution.on_failure]) {
+    for (list, all) in STEP_LISTS.into_iter().zip([&definition.plan, &definition.execution.on_failure]) {
         for (index, step) in all.iter().enumerate() {
             flags.extend(review_step(step, facts).into_iter().map(|flag| flag.under(&format!("{list}/{index}"))));
         }
@@ -36,7 +37,7 @@ pub fn review(definition: &Definition, facts: &Facts) -> Vec<Mistake> {
 /// Every template of a definition that somebody else wrote, in the order of the document: what it says goes out in the name of whoever saves it.
 pub fn templates(definition: &Definition) -> Vec<Mistake> {
     let mut found = Vec::new();
-    for (list, all) in steps::LISTS.into_iter().zip([&definition.plan, &definition.execution.on_failure]) {
+    for (list, all) in STEP_LISTS.into_iter().zip([&definition.plan, &definition.execution.on_failure]) {
         for (index, step) in all.iter().enumerate() {
             let mut texts: Vec<_> = step.when.iter().map(|when| ("/when".to_owned(), when.as_str())).collect();
             for (name, value) in &step.config {

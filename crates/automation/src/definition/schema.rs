@@ -17,6 +17,9 @@ pub const SCHEMA_ID: &str = "urn:countersign:schema:automation:1";
 /// The values of `schema_version` that are read.
 pub const VERSIONS: [&str; 1] = ["1.0"];
 
+/// Where steps stand, in the order in which their names are bound.
+pub(super) const STEP_LISTS: [&str; 2] = ["/plan", "/execution/on_failure"];
+
 /// The whole schema.
 pub fn schema() -> Value {
     json!({

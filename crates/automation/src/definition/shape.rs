@@ -3,6 +3,7 @@
 use super::codes::known;
 use super::facts::did_you_mean;
 use crate::Mistake;
+use crate::mistake::in_lower_case;
 use countersign_core::json::escape;
 use countersign_core::limits::DEFINITION_MISTAKES_MAX;
 use jsonschema::error::ValidationErrorKind;
@@ -84,12 +85,6 @@ fn in_words(error: &ValidationError<'_>) -> String {
     let written = error.instance().to_string();
     let text = if written.len() <= 80 { error.to_string() } else { error.masked().to_string() };
     in_lower_case(&text)
-}
-
-/// A sentence of a library, as ours begin.
-pub(super) fn in_lower_case(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn hint(keyword: &str, written: &Value, of_schema: &impl Fn(&str) -> Option<&'static Value>) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::facts::{ActionFacts, Facts, did_you_mean};
 use super::parts::{self, Names};
+use super::schema::STEP_LISTS;
 use super::triggers::Found;
 use super::{aliases, config, input_schema};
 use crate::Mistake;
@@ -10,9 +11,7 @@ use countersign_core::limits::{ON_FAILURE_SECONDS_MAX, PLAN_STEPS_MAX, RUN_SECON
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Where steps stand, in the order in which their names are bound.
-pub(super) const LISTS: [&str; 2] = ["/plan", "/execution/on_failure"];
-const ON_FAILURE: &str = LISTS[1];
+const ON_FAILURE: &str = STEP_LISTS[1];
 /// Definitions may name it already, and no source has it yet.
 const AGENT_STEP: &str = "builtin.agent_task";
 /// What every template may read. `loop` belongs to the template language.
@@ -33,7 +32,7 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
     let for_all = value.pointer("/execution/on_interrupted").and_then(Value::as_str);
     let mut names = Names { inputs: input_schema::closed_names(value.pointer("/inputs/schema")), ..Names::default() };
     let mut ids = BTreeSet::new();
-    for list in LISTS {
+    for list in STEP_LISTS {
         names.in_on_failure = list == ON_FAILURE;
         for (place, step) in in_list(value, list) {
             let id = text(step, "step_id");
@@ -142,7 +141,7 @@ fn bind(name: &str, place: &str, outputs: &mut BTreeSet<String>, found: &mut Fou
 
 fn check_output(value: &Value, found: &mut Found) {
     let Some(named) = value.pointer("/execution/output_from").and_then(Value::as_str) else { return };
-    let ids: Vec<&str> = in_list(value, LISTS[0]).filter_map(|(_, step)| text(step, "step_id")).collect();
+    let ids: Vec<&str> = in_list(value, STEP_LISTS[0]).filter_map(|(_, step)| text(step, "step_id")).collect();
     if !ids.contains(&named) {
         let all = ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
         let mistake = Mistake::new("step_unknown", format!("the plan has no step `{named}`"));
@@ -153,7 +152,7 @@ fn check_output(value: &Value, found: &mut Found) {
 /// Writes into each step what becomes of it when it is interrupted.
 pub(super) fn write_in(value: &mut Value, facts: &Facts) {
     let for_all = value.pointer("/execution/on_interrupted").cloned();
-    for list in LISTS {
+    for list in STEP_LISTS {
         for step in value.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
             if step.contains_key("on_interrupted") {
                 continue;

@@ -2,6 +2,7 @@
 
 use super::{Filter, Member, Operator};
 use crate::Mistake;
+use countersign_core::json::escape;
 use countersign_core::limits;
 
 pub(super) const TOO_COMPLEX: &str = "filter_too_complex";
@@ -89,7 +90,7 @@ fn each_operator(filter: &Filter, at: &str, visit: &mut impl FnMut(String, &Oper
     for member in &filter.members {
         match member {
             Member::Field(path, operators) => {
-                let name = super::parse::escaped(&path.to_string());
+                let name = escape(&path.to_string());
                 operators.iter().for_each(|operator| visit(format!("{at}/{name}/{}", operator.name()), operator));
             }
             Member::And(filters) => each_of(filters, &format!("{at}/$and"), visit),

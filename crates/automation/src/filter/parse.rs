@@ -3,6 +3,7 @@
 use super::pattern::Refused;
 use super::{Filter, Member, Number, Operator, Path, Pattern, Scalar, budget};
 use crate::Mistake;
+use countersign_core::json::escape;
 use countersign_core::limits;
 use countersign_core::nearest::nearest;
 use serde_json::{Map, Value};
@@ -30,11 +31,6 @@ pub(super) fn filter(value: &Value, astray: &dyn Fn(&Path) -> Option<Mistake>) -
         Some(filter) if mistakes.is_empty() => Ok(filter),
         Some(_) | None => Err(mistakes),
     }
-}
-
-/// A name as part of a JSON pointer.
-pub(super) fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 struct Reader<'w> {
@@ -67,7 +63,7 @@ impl Reader<'_> {
         if members.is_empty() {
             return self.wrong(at, "a filter has at least one member", Some("leave the filter out to accept every event".to_owned()));
         }
-        let members = members.iter().map(|(name, value)| self.member(name, value, &format!("{at}/{}", escaped(name)), depth));
+        let members = members.iter().map(|(name, value)| self.member(name, value, &format!("{at}/{}", escape(name)), depth));
         // All of them are read before any is missed: a mistake in one does not hide those of the next.
         let members: Vec<_> = members.collect();
         members.into_iter().collect::<Option<_>>().map(|members| Filter { members })
@@ -131,7 +127,7 @@ impl Reader<'_> {
             );
         }
         let operators: Vec<_> =
-            operators.iter().map(|(name, operand)| self.operator(name, operand, &format!("{at}/{}", escaped(name)))).collect();
+            operators.iter().map(|(name, operand)| self.operator(name, operand, &format!("{at}/{}", escape(name)))).collect();
         operators.into_iter().collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::code::{Node, Term, nodes};
 use super::leaf::Leaf;
-use super::segment::{Inner, PathIndex, Probe};
+use super::segment::{Inner, PathIndex, Probe, Segment};
 use super::trie::Found;
 use crate::filter::ScalarRef;
 use crate::filter::naive::together;
@@ -134,6 +134,17 @@ struct Present {
     path: u32,
     begin: u32,
     end: u32,
+}
+
+impl<K> Segment<K> {
+    /// Visits the key of every filter that the event satisfies, and of every one that asks for too much work.
+    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, work: &Work, mut visit: impl FnMut(&K, Judged)) {
+        Judge::answer(&self.inner, event, memory, work, |filter, judged| {
+            if let Some(key) = self.keys.get(filter as usize) {
+                visit(key, judged);
+            }
+        });
+    }
 }
 
 impl<'s, 'e, 'w, V: FnMut(u32, Judged)> Judge<'s, 'e, 'w, V> {

@@ -1,12 +1,10 @@
 //! The filters of one shard, and the indexes by which they are found.
 
 use super::intervals::Intervals;
-use super::judge::{Judge, Judged, Memory, Work};
 use super::leaf::Leaf;
 use super::texts::Texts;
 use super::trie::Trie;
 use crate::filter::ScalarRef;
-use serde_json::Value;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -65,17 +63,6 @@ pub(super) enum Probe<'v> {
     Text(&'v [u8]),
     Start(&'v [u8]),
     End(&'v [u8]),
-}
-
-impl<K> Segment<K> {
-    /// Visits the key of every filter that the event satisfies, and of every one that asks for too much work.
-    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, work: &Work, mut visit: impl FnMut(&K, Judged)) {
-        Judge::answer(&self.inner, event, memory, work, |filter, judged| {
-            if let Some(key) = self.keys.get(filter as usize) {
-                visit(key, judged);
-            }
-        });
-    }
 }
 
 impl Inner {

@@ -2,14 +2,14 @@
 
 mod apply;
 mod draft;
+mod draft_view;
 mod dry_run;
 mod edit;
 mod file;
 mod mistakes;
 
-pub(super) use apply::hook_token;
-
 use super::action::params;
+use super::automation_name::automation_named;
 use super::runs::{self, Inputs};
 use crate::client::Method;
 use crate::shared::*;
@@ -19,7 +19,6 @@ use api::automation::{
 };
 use api::run::RunAutomationRequest;
 use clap::{Args, Subcommand, ValueHint};
-use countersign_core::AutomationId;
 use countersign_core::automation::AutomationStatus;
 use serde_json::Value;
 
@@ -200,23 +199,6 @@ impl Resource for AutomationView {
     }
 }
 
-impl Named for AutomationView {
-    const PAGES_MAX: usize = 10;
-
-    fn is_id(text: &str) -> bool {
-        AutomationId::parse(text).is_ok()
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// The id of an automation that is given by name or by id.
-pub(super) async fn automation_named(named: &str, client: &Client) -> Result<String, Failure> {
-    id_of::<AutomationView>(named, client).await
-}
-
 fn status(status: AutomationStatus) -> Cell {
     let (symbol, tone) = match status {
         AutomationStatus::Active => ("●", Tone::Ok),
@@ -278,7 +260,7 @@ impl Automation {
                 let request = definition.request(terminal).await?;
                 let answer = client.post::<DraftView>(&["automations", "import"], &request).await;
                 let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
-                draft::tell(&answer, client, terminal).await?;
+                draft_view::tell(&answer, client, terminal).await?;
             }
             Self::Draft(draft) => return draft.run(client, terminal).await,
         }

@@ -11,7 +11,8 @@ use api::batch::{BatchView, PartView};
 use api::invocation::InvocationView;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use countersign_core::Status;
-use countersign_core::batch::{BatchMode, BatchStatus};
+use countersign_core::batch::BatchStatus;
+use countersign_core::part_of::BatchMode;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 

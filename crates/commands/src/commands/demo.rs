@@ -1,6 +1,7 @@
 //! `countersign demo`: a story of five minutes on a real server of its own. An agent follows a script; the person decides in a browser or in
 //! another terminal, or `--script` decides for them.
 
+mod end;
 mod stage;
 mod story;
 mod tamper;

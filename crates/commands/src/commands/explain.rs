@@ -7,7 +7,8 @@ mod gates;
 pub(super) use foresight::would;
 
 use super::outcome;
-use super::show::{answered, cascade, edited, redacted, resumed};
+use super::outcome::redacted;
+use super::show::{answered, cascade, edited, resumed};
 use crate::shared::*;
 use api::Page;
 use api::invocation::{AnswerView, InvocationView};

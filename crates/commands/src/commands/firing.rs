@@ -1,6 +1,6 @@
 //! `countersign firing`: what the triggers of an automation came to, also where nothing ran.
 
-use super::automation::automation_named;
+use super::automation_name::automation_named;
 use crate::shared::*;
 use api::Page;
 use api::automation::FiringView;

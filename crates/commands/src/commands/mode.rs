@@ -1,6 +1,6 @@
 //! `countersign mode`: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
-use super::automation::automation_named;
+use super::automation_name::automation_named;
 use super::part::Part;
 use super::pattern;
 use crate::shared::*;

@@ -1,6 +1,5 @@
 //! How an invocation ended: its exit code, its failure and the lines about it, shared by the commands that show calls.
 
-use super::show::redacted;
 use crate::shared::*;
 use crate::style;
 use api::invocation::{InvocationView, InvokeResponse, TightenedBy};
@@ -9,6 +8,7 @@ use countersign_core::Status;
 use countersign_core::decision::Verdict;
 use countersign_core::invocation::DeniedBy;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Reads one invocation, both parsed and as the server sent it.
 pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
@@ -108,6 +108,12 @@ pub(super) fn tell_redacted(invocation: &InvocationView, terminal: &mut Terminal
     if let Some(taken) = redacted(&invocation.redacted) {
         terminal.note(Tone::Warn.paint(format!("▒ redacted from the params, by the rule of the space: {taken}")));
     }
+}
+
+/// `2 email, 1 phone`; `None` if nothing was redacted.
+pub(super) fn redacted(counts: &BTreeMap<String, u32>) -> Option<String> {
+    let parts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {}", clean::line(kind))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// One line about the call, for stderr.

@@ -3,7 +3,8 @@
 
 use super::outcome;
 use crate::shared::*;
-use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
+use api::finding::CaughtView;
+use api::gates::{QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use clap::Subcommand;
 use countersign_core::quarantine::{Holds, QuarantineState};

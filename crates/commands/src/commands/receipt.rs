@@ -1,6 +1,7 @@
 //! `countersign receipt`: the signed records of what was done, denied or expired, and how to verify them.
 
 mod export;
+mod key_origin;
 mod prove;
 mod show;
 mod verify;

@@ -4,7 +4,7 @@ mod logs;
 mod marks;
 
 use super::action::params;
-use super::automation::automation_named;
+use super::automation_name::automation_named;
 use super::editor::{self, About};
 use super::outcome;
 use crate::shared::*;

@@ -3,7 +3,7 @@
 
 mod card;
 
-pub(super) use card::{answered, asked_for, cascade, edited, redacted, resumed};
+pub(super) use card::{answered, asked_for, cascade, edited, resumed};
 
 use super::outcome;
 use crate::shared::*;

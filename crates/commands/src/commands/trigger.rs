@@ -1,6 +1,6 @@
 //! `countersign trigger`: what starts an automation.
 
-use super::automation::{automation_named, hook_token};
+use super::automation_name::automation_named;
 use crate::shared::*;
 use api::Page;
 use api::automation::{EnableTriggerRequest, HookTokenView, RotateTokenRequest, TriggerView};
@@ -118,4 +118,13 @@ impl Trigger {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Shows the token of a webhook.
+pub(super) fn hook_token(token: &HookTokenView, terminal: &mut Terminal) -> Result<(), Failure> {
+    let record = Record::new(&token.token)
+        .with("webhook", Cell::text(&token.trigger_id))
+        .with("token", Cell::text(&token.token))
+        .with("send to", Cell::text(&token.fire_url));
+    terminal.secret("token", &serde_json::json!(token), &record)
 }

@@ -4,7 +4,9 @@
 use super::foresee::failure_by;
 use crate::error::Error;
 use crate::pipeline::Pipeline;
+use crate::walk::binding::bound_to;
 use crate::walk::voids::Grounds;
+use countersign_core::decision::Drift;
 use countersign_core::invocation::Failure;
 use countersign_core::session::SessionLabel;
 use countersign_core::{Invocation, Mode, Status};
@@ -19,7 +21,7 @@ impl Pipeline {
             return self.found_void(held).await;
         }
         let grounds = self.grounds_of(held).await?;
-        if grounds.as_ref().is_some_and(|grounds| grounds.are_those_of(held)) {
+        if grounds.as_ref().is_some_and(|grounds| was_held_on(held, grounds)) {
             return Ok(None);
         }
         let known = || grounds.as_ref().and_then(|grounds| self.walk.inner.voids.find(&held.id, grounds));
@@ -73,4 +75,14 @@ impl Pipeline {
             minute: goes_by_time.then(|| self.walk.now().as_micros() / 60_000_000),
         }))
     }
+}
+
+/// Whether these are the grounds that the call was held on.
+fn was_held_on(held: &Invocation, grounds: &Grounds) -> bool {
+    let Ok(bound) = bound_to(held) else { return false };
+    held.decision.rules_version == Some(grounds.rules_version)
+        && grounds.definition == (held.digests.structural, held.digests.textual)
+        && grounds.drift == Drift::None
+        && grounds.sent_as == (bound.connection, bound.connection_version)
+        && (grounds.labels, grounds.minute) == (0, None)
 }

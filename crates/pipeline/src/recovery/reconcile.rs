@@ -11,10 +11,10 @@ use crate::walk::execute::{Done, Origin};
 use crate::walk::remedy::unrepaired;
 use crate::walk::unverified::{gone, is_unverified};
 use countersign_core::action::Class;
-use countersign_core::effect::{Purpose, Reconciled, Remedy};
+use countersign_core::effect::{Purpose, Remedy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::{Row, SignedIntent};
-use countersign_core::source::{self, Output};
+use countersign_core::source::{self, Output, Reconciled};
 use countersign_core::{Invocation, Status};
 
 impl Pipeline {

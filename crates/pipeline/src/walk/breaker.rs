@@ -4,12 +4,9 @@
 use crate::error::Error;
 use crate::walk::decide::Cleared;
 use crate::walk::ground::Walk;
-use countersign_core::breaker::{BreakerKey, BreakerState, CountedFailure, FailureRate, LatestCalls, LetThrough};
-use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_PROBE_SECONDS, BREAKER_TARGETS_MAX};
+use countersign_core::breaker::{BreakerKey, BreakerState, CountedFailure, FailureRate, LetThrough};
+use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_PROBE_SECONDS};
 use countersign_core::source::{self, Output};
-use countersign_core::{OrgId, Timestamp};
-use parking_lot::Mutex;
-use std::collections::HashMap;
 
 /// Whether the target of a call has failed since it last worked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +43,7 @@ impl Walk {
             }
             if known.state != BreakerState::Closed {
                 // Once it is closed again, what opened it no longer counts, on no server.
-                self.inner.lately.forget(org, &key);
+                self.inner.targets.forget(org, &key);
             }
             if known.state == BreakerState::Closed || cleared.approval().is_some() {
                 continue;
@@ -86,11 +83,11 @@ impl Walk {
         };
         let now = self.now();
         for key in keys_of(cleared) {
-            let rate = self.inner.lately.count(org, &key, now, u32::from(failed_with.is_some()));
+            let rate = self.inner.targets.count(org, &key, now, u32::from(failed_with.is_some()));
             let noted = match (failed_with, target) {
                 (Some(code), _) => {
                     if rate == FailureRate::TooHigh {
-                        self.inner.lately.forget(org, &key);
+                        self.inner.targets.forget(org, &key);
                     }
                     self.ledger().break_once(org, &key, CountedFailure { code, let_through, rate }).await
                 }
@@ -101,40 +98,6 @@ impl Walk {
             if let Err(error) = noted {
                 tracing::warn!(%key, %error, "how a target fares could not be noted");
             }
-        }
-    }
-}
-
-/// The latest calls of each target, as this server made them. They are in memory, so that a success costs no write.
-#[derive(Default)]
-pub(crate) struct Lately(Mutex<HashMap<OrgId, HashMap<BreakerKey, LatestCalls>>>);
-
-impl Lately {
-    /// Counts a call, and says how many of the latest failed. What is not counted has a low rate: a target beyond those that are counted at a
-    /// time, and a caller's label, of which there can be any number.
-    fn count(&self, org: &OrgId, key: &BreakerKey, now: Timestamp, failures: u32) -> FailureRate {
-        if key.is_labelled() {
-            return FailureRate::Low;
-        }
-        let mut all = self.0.lock();
-        if let Some(known) = all.get_mut(org).and_then(|targets| targets.get_mut(key)) {
-            known.count(now, failures);
-            return known.failure_rate(now);
-        }
-        if all.values().map(HashMap::len).sum::<usize>() >= BREAKER_TARGETS_MAX {
-            all.values_mut().for_each(|targets| targets.retain(|_, latest| !latest.is_over(now)));
-            all.retain(|_, targets| !targets.is_empty());
-            if all.values().map(HashMap::len).sum::<usize>() >= BREAKER_TARGETS_MAX {
-                return FailureRate::Low;
-            }
-        }
-        all.entry(org.clone()).or_default().entry(key.clone()).or_default().count(now, failures);
-        FailureRate::Low
-    }
-
-    fn forget(&self, org: &OrgId, key: &BreakerKey) {
-        if let Some(targets) = self.0.lock().get_mut(org) {
-            targets.remove(key);
         }
     }
 }

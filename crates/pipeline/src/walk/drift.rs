@@ -10,27 +10,6 @@ use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
 use countersign_core::source;
 use countersign_core::{Action, ActionId, Digest, OrgId, Status};
-use parking_lot::Mutex;
-use std::collections::HashSet;
-
-/// How many actions are remembered as counted. Beyond this, all are forgotten, so that a source that invents names cannot fill the memory.
-const COUNTED_MAX: usize = 100_000;
-
-/// The actions that were counted as appeared, each once.
-#[derive(Default)]
-pub(crate) struct Appeared(Mutex<HashSet<(OrgId, ActionId)>>);
-
-impl Appeared {
-    fn count(&self, org: &OrgId, action: &ActionId) {
-        let mut counted = self.0.lock();
-        if counted.len() >= COUNTED_MAX {
-            counted.clear();
-        }
-        if counted.insert((org.clone(), action.clone())) {
-            count_drift(action, Drift::Appeared);
-        }
-    }
-}
 
 /// An action as its source defines it now, with what is recorded of its review.
 pub(crate) struct Current {
@@ -108,7 +87,9 @@ impl Walk {
         if !needs_review {
             return Drift::None;
         }
-        self.inner.appeared.count(org, action);
+        if self.inner.appeared.is_new(org, action) {
+            count_drift(action, Drift::Appeared);
+        }
         Drift::Appeared
     }
 

@@ -1,7 +1,6 @@
 //! Writes the end of a call: status, receipt, idempotency key and event become durable in one transaction.
 
 use super::ground::{Walk, Walking};
-use super::join::CALLER_LEFT;
 use super::reward::{self, Execution, Measured, RewardParts};
 use super::stage::Stage;
 use crate::error::{Conflict, Error};
@@ -29,6 +28,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The failure code of a call that ended because its caller left and did not ask again.
+pub(crate) const CALLER_LEFT: &str = "caller_left";
 
 /// Everything that a receipt is made of.
 pub(crate) struct Ending {

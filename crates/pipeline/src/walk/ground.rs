@@ -1,13 +1,13 @@
 //! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
-use super::breaker::Lately;
+use super::appeared_actions::AppearedActions;
 use super::condition::Conditions;
-use super::drift::Appeared;
 use super::open_lines::OpenLines;
 use super::policies::Compiled;
 use super::reward::RewardWeights;
 use super::stage::{Stage, Stages, Timed};
 use super::tally::Tally;
+use super::targets::Targets;
 use super::unverified::Unverified;
 use super::voids::Voids;
 use crate::catalogue::Catalogue;
@@ -109,7 +109,7 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) tally: Tally,
-    pub(crate) appeared: Appeared,
+    pub(crate) appeared: AppearedActions,
     /// Tasks that wait for a change, by the id of what changes.
     pub(crate) wakeups: Wakeups<String>,
     /// For each org whose events are relayed, how many tasks wait for them.
@@ -130,7 +130,7 @@ pub(crate) struct Inner {
     pub(crate) voids: Voids,
     /// The free request slots of each source of each org.
     pub(crate) slots: Mutex<HashMap<OrgId, HashMap<String, Arc<Semaphore>>>>,
-    pub(crate) lately: Lately,
+    pub(crate) targets: Targets,
 }
 
 impl Walk {
@@ -152,7 +152,7 @@ impl Walk {
             faults,
             stages: Stages::new(),
             tally: Tally::default(),
-            appeared: Appeared::default(),
+            appeared: AppearedActions::default(),
             wakeups: Wakeups::default(),
             relays: Mutex::default(),
             progress: ProgressLog::default(),
@@ -164,7 +164,7 @@ impl Walk {
             unverified: Unverified::default(),
             voids: Voids::default(),
             slots: Mutex::default(),
-            lately: Lately::default(),
+            targets: Targets::default(),
         };
         Self { inner: Arc::new(inner) }
     }

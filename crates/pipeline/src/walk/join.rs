@@ -20,9 +20,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-/// The failure code of a call that ended because its caller left and did not ask again.
-pub(crate) const CALLER_LEFT: &str = "caller_left";
-
 impl Walk {
     /// The call that was left, if this is the same one asked for again. It is this caller's from now on.
     pub(super) async fn join(&self, gated: &Gated) -> Result<Option<Outcome>, Error> {

@@ -2,10 +2,9 @@
 
 use super::admit::{Step, Walked};
 use super::decide::Denied;
-use super::ending::{Ending, Recorded};
+use super::ending::{CALLER_LEFT, Ending, Recorded};
 use super::gate::Gated;
 use super::ground::Walk;
-use super::join::CALLER_LEFT;
 use super::quarantine::sealed;
 use crate::error::Error;
 use crate::request::Outcome;

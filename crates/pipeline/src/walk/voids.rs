@@ -1,10 +1,9 @@
 //! What is known of pending calls that may be void, by what their decision rests on: while that stays as it was, nobody opens their params.
 
-use super::binding::bound_to;
 use countersign_core::decision::Drift;
 use countersign_core::invocation::Failure;
 use countersign_core::limits::VOIDS_REMEMBERED_MAX;
-use countersign_core::{Digest, Invocation, InvocationId};
+use countersign_core::{Digest, InvocationId};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
@@ -48,17 +47,5 @@ impl Voids {
             voids.clear();
         }
         voids.insert(held, (grounds, void));
-    }
-}
-
-impl Grounds {
-    /// Whether these are the grounds that the call was held on.
-    pub(crate) fn are_those_of(&self, held: &Invocation) -> bool {
-        let Ok(bound) = bound_to(held) else { return false };
-        held.decision.rules_version == Some(self.rules_version)
-            && self.definition == (held.digests.structural, held.digests.textual)
-            && self.drift == Drift::None
-            && self.sent_as == (bound.connection, bound.connection_version)
-            && (self.labels, self.minute) == (0, None)
     }
 }

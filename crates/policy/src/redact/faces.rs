@@ -3,8 +3,8 @@
 //! SECURITY: decoders and the detector read untrusted data. Their panics are caught here; but a caller that has faces removed must do so
 //! where a crash costs only one call.
 
-use super::params::Because;
 use super::text::{BASE64, BASE64_URL};
+use super::unreadable::Because;
 use base64::Engine as _;
 use base64::engine::general_purpose;
 use countersign_core::limits::{

@@ -6,6 +6,7 @@ use super::fold::fold;
 use super::key::{self, Holds};
 use super::phone::{Plans, Region, Says, UnknownRegion};
 use super::tokens::{Kind, Replaced, Tokens, is_token, push_step, without_tokens};
+use super::unreadable::{Because, Unreadable};
 use super::{email, faces, phone, text};
 use countersign_core::limits::REDACTION_REPLACED_MAX;
 use countersign_core::session::SpaceRedaction;
@@ -42,25 +43,6 @@ pub struct Outgoing {
     pub counts: BTreeMap<Kind, u32>,
     /// Places that could not be checked. If there is any, the call must not go out.
     pub unreadable: Vec<Unreadable>,
-}
-
-/// A place that could not be checked, as a pointer into the outgoing value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unreadable {
-    pub pointer: String,
-    pub because: Because,
-}
-
-/// Why a place could not be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// A picture that does not decode.
-    Undecodable,
-    /// A picture, or all pictures together, exceed what is checked in one call.
-    OverBudget,
-    /// There are more values to remove, or more candidates, than are checked in one call.
-    TooMany,
 }
 
 /// Removes the kinds that `rules` name, except from the texts that `exempt` points to: a text itself, or an array of texts.

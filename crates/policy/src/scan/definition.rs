@@ -3,7 +3,7 @@
 
 use super::findings::{Finding, Findings, Rule, Severity};
 use super::text::{self, Part, Path};
-use super::{hidden, instruction};
+use super::{hidden, instruction, unseen};
 use countersign_core::action::PROTOCOL_ACTIONS;
 use countersign_core::{Action, ActionId};
 use regex::Regex;
@@ -224,7 +224,7 @@ fn outlines(text: &str) -> [String; 2] {
 fn outline(name: &str, one: char) -> String {
     let folded: String = name
         .chars()
-        .filter(|character| !hidden::is_unseen(*character))
+        .filter(|character| !unseen::is_unseen(*character))
         .map(|character| latin_twin(character).unwrap_or(character))
         .map(|character| match character {
             '0' => 'o',

@@ -3,6 +3,7 @@
 
 use super::findings::{Findings, Rule, Severity};
 use super::text::{self, Part, Path};
+use super::unseen::{self, is_directional, is_tag, is_unseen, is_zero_width, selector};
 use super::words::{self, Sink};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -75,11 +76,6 @@ pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
     rules
 }
 
-/// Whether a character has no shape of its own, whatever its purpose.
-pub(super) const fn is_unseen(character: char) -> bool {
-    is_tag(character) || selector(character).is_some() || is_zero_width(character) || is_directional(character)
-}
-
 /// The text as a person sees it, for rules that look for words.
 pub(super) fn seen(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -118,10 +114,6 @@ fn judge(stray: &[char], says: fn(&[char]) -> bool) -> Stray {
 /// Fewer smuggled characters than this carry no message.
 const SMUGGLED_CHARS_MIN: usize = 4;
 
-const fn is_tag(character: char) -> bool {
-    matches!(character, '\u{e0000}'..='\u{e007f}')
-}
-
 /// The flags that some systems draw from tag characters: England, Scotland, Wales, Northern Ireland, Texas and California.
 const FLAGS: [&str; 6] = ["gbeng", "gbsct", "gbwls", "gbnir", "ustx", "usca"];
 
@@ -157,15 +149,6 @@ fn untagged(tag: char) -> Option<char> {
     char::from_u32(ascii).filter(|character| character.is_ascii_graphic() || *character == ' ')
 }
 
-/// The number of a variation selector among the 256, from zero; `None` for other characters.
-const fn selector(character: char) -> Option<u8> {
-    match character {
-        '\u{fe00}'..='\u{fe0f}' => Some((character as u32 - 0xfe00) as u8),
-        '\u{e0100}'..='\u{e01ef}' => Some((character as u32 - 0xe0100 + 16) as u8),
-        _ => None,
-    }
-}
-
 /// Selectors without effect: after an ASCII letter, after another selector, or of a kind that the character before does not have.
 fn stray_selectors(characters: &[char]) -> Vec<char> {
     let mut stray = Vec::new();
@@ -184,7 +167,7 @@ fn selects(before: Option<char>, selector: char) -> bool {
         // Left over after an emoji was removed, or typed twice: harmless, and common.
         (None, '\u{fe0e}' | '\u{fe0f}') => true,
         (Some(before), '\u{fe0e}' | '\u{fe0f}') => !before.is_ascii_alphabetic(),
-        (Some(before), '\u{fe00}' | '\u{fe01}') => !before.is_ascii_alphabetic() && self::selector(before).is_none(),
+        (Some(before), '\u{fe00}' | '\u{fe01}') => !before.is_ascii_alphabetic() && unseen::selector(before).is_none(),
         (Some(before), '\u{fe02}'..='\u{fe0d}') => is_ideograph(before) || matches!(before, '\u{13000}'..='\u{143fa}'),
         (Some(before), _) => is_ideograph(before),
         (None, _) => false,
@@ -207,29 +190,6 @@ fn is_text(bytes: &[u8]) -> bool {
         text.chars().count() >= SMUGGLED_CHARS_MIN
             && text.chars().all(|character| !character.is_control() || character.is_ascii_whitespace())
     })
-}
-
-/// Characters without width: spaces, joiners, fillers, invisible operators and marks of other systems.
-const fn is_zero_width(character: char) -> bool {
-    matches!(
-        character,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{115f}'
-            | '\u{1160}'
-            | '\u{17b4}'
-            | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200d}'
-            | '\u{2060}'..='\u{2065}'
-            | '\u{206a}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-    )
 }
 
 /// No script uses so many joiners in a row; encoded bits do.
@@ -263,10 +223,6 @@ fn is_odd_joiner(before: Option<char>, run: &[char], after: Option<char>, standi
     let joins_script =
         matches!(run, ['\u{200c}' | '\u{200d}']) && [before, after].into_iter().flatten().any(|neighbour| !neighbour.is_ascii());
     run.len() >= ZERO_WIDTH_RUN_MIN || in_word || (standing == Standing::Identifier && !joins_script)
-}
-
-const fn is_directional(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn has_odd_direction(characters: &[char], standing: Standing) -> bool {

@@ -1,6 +1,6 @@
 //! Visits every text of a value with its place: the keys of objects, and all text values.
 
-use super::hidden;
+use super::unseen::is_unseen;
 use crate::redact_text;
 use serde_json::Value;
 
@@ -85,5 +85,5 @@ fn walk<'v>(value: &'v Value, path: &mut Path<'v>, visit: &mut dyn FnMut(&Path<'
 const PRESENTABLE_BYTES_MAX: usize = 128;
 
 fn is_presentable(key: &str) -> bool {
-    key.len() <= PRESENTABLE_BYTES_MAX && !key.chars().any(hidden::is_unseen) && redact_text(key) == key
+    key.len() <= PRESENTABLE_BYTES_MAX && !key.chars().any(is_unseen) && redact_text(key) == key
 }

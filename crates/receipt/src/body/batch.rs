@@ -1,7 +1,8 @@
 //! The receipt of a batch: how each of its parts ended, and the batch as a whole. Everything it says of an invocation is also in
 //! the receipt of that invocation.
 
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, PartRevert};
+use countersign_core::batch::{BatchStatus, Part, PartEffect, PartRevert};
+use countersign_core::part_of::BatchMode;
 use countersign_core::{ActionId, Batch, BatchId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,8 @@
 
 use super::{Class, Finding};
 use crate::body::{BatchBody, PartBody, ReceiptBody};
-use countersign_core::batch::{BatchMode, BatchStatus, PartEffect};
+use countersign_core::batch::{BatchStatus, PartEffect};
+use countersign_core::part_of::BatchMode;
 use countersign_core::{ActionId, BatchId, InvocationId, ReceiptId, Status, Tier};
 use std::collections::{HashMap, HashSet};
 

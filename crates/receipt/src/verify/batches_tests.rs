@@ -4,8 +4,9 @@ use super::*;
 use crate::body::{BatchBody, PartBody, PartRevertBody, ReceiptBody};
 use crate::entry::Kind;
 use crate::story::{FIRST_KEY, Story, answer, at, intent, key, receipt, second};
-use countersign_core::batch::{BatchMode, BatchStatus, PartEffect};
+use countersign_core::batch::{BatchStatus, PartEffect};
 use countersign_core::decision::ModeSource;
+use countersign_core::part_of::BatchMode;
 use countersign_core::{BatchId, Decision, InvocationId, Mode, ReceiptId, Status, Tier};
 use std::convert::Infallible;
 

@@ -1,6 +1,7 @@
 //! Step 6: the program's file system. It has a read-only root in memory, the requested parts of the host (read-only), the stage, and the
 //! scratch.
 
+use super::target::{attach, make_parents, make_target, place};
 use super::{Failure, at, view};
 use crate::error::Step;
 use crate::orders::{Bound, Orders, Packet, Sized};
@@ -8,8 +9,8 @@ use crate::spec::{SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX};
 use crate::sys;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
+    fsmount, fsopen, mount_change, open_tree, unmount,
 };
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -132,7 +133,7 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
         make_target(&root, &tree.target, tree.kind)?;
         match &tree.only {
             None => place(&root, &tree.fd, &tree.target)?,
-            Some(only) => view::show(&root, &tree, only)?,
+            Some(only) => view::show(&root, &tree.fd, &tree.target, only)?,
         }
     }
     let (inputs, initial) = blobs(packet)?;
@@ -199,15 +200,6 @@ pub(super) fn try_overlay() -> Result<(), String> {
     fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(|error| error.to_string())
 }
 
-/// Mounts a tree at its target, which must exist.
-pub(super) fn place(root: &OwnedFd, tree: &OwnedFd, target: &str) -> Result<(), Failure> {
-    attach(tree, root.as_fd(), target).map_err(at(Step::Mounts, format_args!("mounting `/{target}`")))
-}
-
-fn attach(tree: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> Result<(), rustix::io::Errno> {
-    move_mount(tree.as_fd(), "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-}
-
 /// `pivot_root(".", ".")` puts the old root on top of the new one, and the unmount takes it away at once. So the old root needs no
 /// directory.
 fn move_in(root: &OwnedFd) -> Result<(), Failure> {
@@ -226,30 +218,6 @@ pub(super) fn hide_list() -> Result<(), Failure> {
     sys::unshare(libc::CLONE_NEWNS).map_err(at(Step::Mounts, "hiding the list of mounts"))?;
     rustix::process::fchdir(&root).map_err(failed)?;
     rustix::process::chroot(".").map_err(failed)
-}
-
-pub(super) fn make_target(root: &OwnedFd, target: &str, kind: FileType) -> Result<(), Failure> {
-    make_parents(root.as_fd(), target)?;
-    let made = if kind == FileType::Directory {
-        rustix::fs::mkdirat(root, target, Mode::from_raw_mode(0o755))
-    } else {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
-        rustix::fs::openat(root, target, flags, Mode::from_raw_mode(0o444)).map(drop)
-    };
-    match made {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(error) => Err(Failure::new(Step::Mounts, format_args!("making `/{target}`"), error)),
-    }
-}
-
-pub(super) fn make_parents(root: BorrowedFd<'_>, path: &str) -> Result<(), Failure> {
-    for (end, _) in path.match_indices('/') {
-        match rustix::fs::mkdirat(root, &path[..end], Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(Failure::new(Step::Mounts, format_args!("making `/{}`", &path[..end]), error)),
-        }
-    }
-    Ok(())
 }
 
 fn write_file(root: BorrowedFd<'_>, file: &Sized, bytes: &[u8], mode: u32) -> Result<(), Failure> {

@@ -4,9 +4,9 @@
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::effect::{Check, Reconciled};
+use countersign_core::effect::Check;
 use countersign_core::limits::LEASE_FENCE_SECONDS;
-use countersign_core::source::{Error, Output};
+use countersign_core::source::{Error, Output, Reconciled};
 use serde_json::{Value, json};
 
 on_sqlite!(

@@ -4,12 +4,11 @@
 use crate::automations::{ended, id_of, run, saved, waiting};
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::action::Reversibility;
-use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS};
 use countersign_core::ports::bus::{GroupName, NewGroup, Start};
 use countersign_core::ports::{Claims, EventBus as _, EventFeed as _, Invocations, Runs};
-use countersign_core::source::{self, Output};
+use countersign_core::source::{self, Output, Reconciled};
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};
 

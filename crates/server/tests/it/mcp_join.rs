@@ -3,9 +3,8 @@
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres};
 use crate::mcp_door::{ask, asked, last, left, left_after, noted, pending, posted, result_text, waiting, writing};
-use countersign_core::effect::Reconciled;
 use countersign_core::ports::{Claims, Invocations};
-use countersign_core::source::Output;
+use countersign_core::source::{Output, Reconciled};
 use countersign_core::{Invocation, InvocationId, Status, limits};
 use reqwest::header;
 use serde_json::{Value, json};

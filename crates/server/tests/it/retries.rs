@@ -200,7 +200,7 @@ async fn what_may_have_happened_once_is_in_doubt_whatever_comes_after(kind: Kind
 
 /// Its source is asked before anything is made again.
 async fn what_a_source_can_tell_is_not_made_again(kind: Kind) {
-    use countersign_core::effect::Reconciled;
+    use countersign_core::source::Reconciled;
     let server = start(kind).await;
     let agent = server.agent().await;
     server.source.will_fail(timed_out());

@@ -117,7 +117,7 @@ async fn what_a_disabled_org_was_running_is_settled_after_a_crash(kind: Kind) {
     agent.invoke("fake.write", json!({})).await.problem(500, "internal");
     server.owner.post(&format!("/api/v1/orgs/{id}/disable"), json!({})).await.ok();
     let restarted = server.restart().await;
-    server.source.will_reconcile(countersign_core::effect::Reconciled::DidNot);
+    server.source.will_reconcile(countersign_core::source::Reconciled::DidNot);
     restarted.pipeline.recover().await.unwrap();
     let kept = restarted.store.list_invocations(&org_id(&id), &store::InvocationFilter::default(), &all()).await.unwrap().items;
     assert_eq!(kept.iter().map(|invocation| invocation.status).collect::<Vec<_>>(), [countersign_core::Status::Failed]);

@@ -84,6 +84,6 @@ async fn what_became_of_a_mail_that_broke_off_is_not_known() {
     assert_eq!((error.code(), error.after()), ("mail_refused", AfterError::NoEffect));
     let action = ActionId::parse("email.send").unwrap();
     let asked = email.reconcile(&context(), &action, &params(&["gone@email.test"], "a", "b")).await;
-    assert_eq!(asked, Ok(countersign_core::effect::Reconciled::Unknown));
+    assert_eq!(asked, Ok(countersign_core::source::Reconciled::Unknown));
     assert_eq!(preview(&email, "email.send", params(&["x@email.test"], "a", "b")).await.unwrap_err().code(), "dry_run_unsupported");
 }

@@ -1,9 +1,9 @@
 //! Calls a tool, and says what its answer means. An answer that is an error leaves the effect unknown: a tool may have done half of its work.
 
 use super::connection::{Connection, Until};
+use super::object::object;
 use super::passing::cause_of;
 use super::slot::{Answer, Raw, Reads};
-use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
 use countersign_core::retry::FailureCause;

@@ -2,10 +2,11 @@
 
 use super::http::{Client, Credentials};
 use super::last_words::Allowances;
+use super::object::object;
 use super::slot::{Answer, InSlot, Slot};
 use super::stdio::Stdio;
 use super::us::Us;
-use super::wire::{Unusable, Wire, object};
+use super::wire::{Unusable, Wire};
 use crate::web::{Allowed, Exchange, Target};
 use crate::words::{refused, said, shown};
 use countersign_core::effect::Progress;

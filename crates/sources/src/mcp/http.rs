@@ -4,9 +4,10 @@
 //! may have happened.
 
 use super::given::in_headers;
+use super::object::object;
 use super::slot::Reads;
 use super::sse::{Events, Wrong};
-use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
+use super::wire::{Inbound, Unusable, Wire, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, refused, shown};
 use countersign_core::Future;

@@ -3,11 +3,11 @@
 
 use super::call::{METHOD_NOT_FOUND, rpc};
 use super::connection::{Connection, Until};
+use super::object::object;
 use super::readable;
 use super::slot::{Answer, Raw};
 use super::tier::Because;
 use super::tool::{Common, Skipped};
-use super::wire::object;
 use crate::words::{failed, said, shown};
 use countersign_core::limits::{MCP_INSTRUCTIONS_CHARS_MAX, MCP_LISTING_BYTES_MAX, MCP_PAGES_MAX, MCP_SKIPPED_MAX, MCP_TOOLS_MAX};
 use countersign_core::source::Error;

@@ -3,10 +3,10 @@
 
 use super::call::{refusal, rpc};
 use super::connection::{Connection, Until};
+use super::object::object;
 use super::slot::Answer;
 use super::tier::{Annotations, Because, Tiered, tier};
 use super::tool::Common;
-use super::wire::object;
 use crate::words::refused;
 use countersign_core::source::{Error, Output};
 use countersign_core::{Action, ActionId};

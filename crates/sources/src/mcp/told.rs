@@ -1,6 +1,6 @@
 //! What a server tells without being asked: that one of its lists changed, or a resource, a line for a log, or something of its own.
 
-use super::wire::object;
+use super::object::object;
 use crate::words::shown;
 use countersign_core::limits::SOURCE_EVENT_BYTES_MAX;
 use countersign_core::ports::events::{

@@ -7,6 +7,7 @@
 use super::budget::{Budget, Exhausted};
 use super::given::Given;
 use super::last_words::{LastWords, Observed};
+use super::object::object;
 use super::slot::{Answer, InSlot, Raw, Slot};
 use super::told::Told;
 use crate::words::said;
@@ -327,11 +328,6 @@ pub(super) fn too_long() -> Unusable {
 
 pub(super) fn too_much() -> Unusable {
     Unusable::answer("sent more at once than is held of one source")
-}
-
-/// Reads a JSON object. The derived readers take an array for one as well, its items for the members in their order.
-pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 /// The message as the library reads it.

@@ -2,8 +2,8 @@
 //! `fs_artifact_names`. A script names files on its stage and files to delete; the names in a journal are checked again at commit.
 
 use super::*;
+use crate::workspace::open::{open_beneath, open_folder};
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
-use crate::workspace::root::{open_beneath, open_folder};
 use countersign_core::Digest;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;

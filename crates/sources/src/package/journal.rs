@@ -1,15 +1,14 @@
 //! The file changes of one call, recorded before the first of them is made. The journal is enough to make the changes, to finish them after
 //! a crash, and to revert them. The contents before and after are among the snapshots, by digest.
 
-use super::plan::result_path;
 use crate::words::{failed, shown};
 use crate::workspace::commitment::Commitment;
 use crate::workspace::evidence::{self, Evidence, Found};
 use crate::workspace::id::WorkspaceId;
 use crate::workspace::made::MadeFolders;
+use crate::workspace::open::sync_folder;
 use crate::workspace::outcome::{changed, changed_since, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
-use crate::workspace::root::sync_folder;
 use crate::workspace::staged::Staged;
 use crate::workspace::{Place, Places};
 use countersign_core::Digest;
@@ -283,6 +282,11 @@ impl<'j> Step<'j> {
         self.made.keep();
         sync_folder(&self.folder).map_err(|errno| changed(errno, &self.file.path))
     }
+}
+
+/// The name that errors about a kept result use.
+pub(super) fn result_path() -> Result<WorkspacePath, Error> {
+    WorkspacePath::parse("result")
 }
 
 fn broken(error: &Error) -> Error {

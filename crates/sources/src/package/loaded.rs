@@ -3,8 +3,8 @@
 use super::folder::{self, PackageFile, PackageFiles, Stamp};
 use super::manifest::{Around, Filesystem, Held, Manifest, of_object};
 use super::mistake::{Mistake, in_short};
-use super::run::Script;
-use super::server::{self, LoadedServer};
+use super::script::Script;
+use super::server_manifest::{self, LoadedServer};
 use crate::program::is_program;
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::{Action, ActionId, Digest, Tier};
@@ -54,9 +54,9 @@ pub(super) fn actions_of(
     let named = |path: &'_ str| Some(path.strip_prefix("actions/")?.split_once('/')?.0.to_owned());
     let names: BTreeSet<_> = files.keys().filter_map(|path| named(path)).collect();
     let has_manifest = |name: &&String| files.contains_key(&format!("actions/{name}/action.json"));
-    if !names.iter().any(|name| has_manifest(&name)) && !files.contains_key(server::FILE) {
+    if !names.iter().any(|name| has_manifest(&name)) && !files.contains_key(server_manifest::FILE) {
         let hint = "write one, or begin from the example that `countersign package new` writes";
-        mistakes.push(Mistake::new("", format!("it has neither an `actions/<name>/action.json` nor an `{}`", server::FILE), hint));
+        mistakes.push(Mistake::new("", format!("it has neither an `actions/<name>/action.json` nor an `{}`", server_manifest::FILE), hint));
     }
     if matches!(held, Held::New { .. }) {
         mistakes.extend(names.iter().filter(|name| !has_manifest(name)).map(|name| no_manifest(name)));

@@ -2,7 +2,7 @@
 
 use super::fields::{self, Fields, SAID_OF_ONE_MAX};
 use super::mistake::{Mistake, one_of};
-use super::run::Script;
+use super::script::Script;
 use crate::egress::Methods;
 use crate::web::HostRule;
 use countersign_core::Tier;

@@ -3,13 +3,13 @@
 
 use super::journal::{Desk, Journal, Standing};
 use super::loaded::READ_BACK;
-use super::registry::Shared;
+use super::ports::PackagePorts;
 use crate::words::{failed, refused};
 use crate::workspace::commitment::blocking;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::staged::temporary_name;
-use countersign_core::effect::{Check, Reconciled};
-use countersign_core::source::{CallContext, Error, Output, Past, Source};
+use countersign_core::effect::Check;
+use countersign_core::source::{CallContext, Error, Output, Past, Reconciled, Source};
 use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 /// Keeps a copy of the definition that an effect is about to be made under. A definition that was kept before is not written again. It is among
 /// the snapshots of the shared workspace, whatever space the effect is for: a definition is the org's.
-pub(super) fn keep(shared: &Shared, definition: &Action, temporary: &str) -> Result<Digest, Error> {
+pub(super) fn keep(ports: &PackagePorts, definition: &Action, temporary: &str) -> Result<Digest, Error> {
     let text = serde_json::to_vec(definition).map_err(|error| failed("package_invalid", format!("its definition has no text: {error}")))?;
-    shared.places.shared().snapshots.keep_once(&text, &definition_path()?, temporary)
+    ports.places.shared().snapshots.keep_once(&text, &definition_path()?, temporary)
 }
 
 /// The definition that was kept together with a journal.
-fn definition_of(shared: &Shared, evidence: &Value) -> Option<Action> {
+fn definition_of(ports: &PackagePorts, evidence: &Value) -> Option<Action> {
     let digest = Journal::read(evidence).ok()?.definition_sha256?;
     let mut text = Vec::new();
-    let copied = shared.places.shared().snapshots.copy(digest, &definition_path().ok()?, |chunk| {
+    let copied = ports.places.shared().snapshots.copy(digest, &definition_path().ok()?, |chunk| {
         text.extend_from_slice(chunk);
         Ok(())
     });
@@ -40,37 +40,37 @@ fn definition_path() -> Result<WorkspacePath, Error> {
 }
 
 /// The definition that an effect was made under, with a source that can revert it; `None` if no definition was kept.
-pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<Past> {
-    let definition = definition_of(shared, evidence)?;
+pub(super) fn find(ports: &Arc<PackagePorts>, action: &ActionId, evidence: &Value) -> Option<Past> {
+    let definition = definition_of(ports, evidence)?;
     let id = SourceId::parse(action.source()).ok()?;
-    Some(Past { source: Arc::new(Former { id, shared: Arc::clone(shared) }), action: Arc::new(definition) })
+    Some(Past { source: Arc::new(Former { id, ports: Arc::clone(ports) }), action: Arc::new(definition) })
 }
 
 /// Restores every file from the snapshots.
-pub(super) async fn revert_files(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
-    let (place, temporary) = (journal.place(&shared.places, context)?, temporary_name(context));
-    blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &place, temporary: &temporary, commitment })).await
+pub(super) async fn revert_files(ports: &Arc<PackagePorts>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
+    let (place, temporary) = (journal.place(&ports.places, context)?, temporary_name(context));
+    blocking(&ports.workers, context, move |commitment| journal.revert(&Desk { place: &place, temporary: &temporary, commitment })).await
 }
 
 /// Checks whether `revert_files` could succeed with the files as they are now.
-pub(super) async fn check_revert_files(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
+pub(super) async fn check_revert_files(ports: &Arc<PackagePorts>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
     let journal = Journal::read(evidence)?;
-    let place = journal.place(&shared.places, context)?;
-    blocking(&shared.workers, context, move |_| journal.check_revert(&place)).await
+    let place = journal.place(&ports.places, context)?;
+    blocking(&ports.workers, context, move |_| journal.check_revert(&place)).await
 }
 
 /// Reconciles a call by looking at the files. If they lie in another workspace, the outcome is unknown. Half-made changes are completed or,
 /// failing that, reverted.
-pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Result<Reconciled, Error> {
+pub(super) async fn find_out(ports: &Arc<PackagePorts>, context: &CallContext) -> Result<Reconciled, Error> {
     let Some(prepared) = &context.prepared else {
         return Ok(Reconciled::Unknown);
     };
     let (journal, temporary) = (Journal::read(prepared)?, temporary_name(context));
-    let place = journal.place(&shared.places, context)?;
+    let place = journal.place(&ports.places, context)?;
     if journal.check_is_of(&place).is_err() {
         return Ok(Reconciled::Unknown);
     }
-    blocking(&shared.workers, context, move |commitment| {
+    blocking(&ports.workers, context, move |commitment| {
         let desk = Desk { place: &place, temporary: &temporary, commitment };
         Ok(match journal.standing(&place)? {
             Standing::Made => Reconciled::Happened(journal.output(&place)?),
@@ -89,7 +89,7 @@ pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Res
 /// A package that is gone or was replaced. It has no actions and runs no code.
 struct Former {
     id: SourceId,
-    shared: Arc<Shared>,
+    ports: Arc<PackagePorts>,
 }
 
 impl Former {
@@ -99,8 +99,8 @@ impl Former {
             return Ok(Vec::new());
         };
         let journal = Journal::read(evidence)?;
-        let place = journal.place(&self.shared.places, context)?;
-        let check = blocking(&self.shared.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?;
+        let place = journal.place(&self.ports.places, context)?;
+        let check = blocking(&self.ports.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?;
         Ok(vec![check])
     }
 }
@@ -157,11 +157,11 @@ impl Source for Former {
     }
 
     fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(async move { revert_files(&self.shared, context, Journal::read(evidence)?).await })
+        Box::pin(async move { revert_files(&self.ports, context, Journal::read(evidence)?).await })
     }
 
     fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
-        Box::pin(check_revert_files(&self.shared, context, evidence))
+        Box::pin(check_revert_files(&self.ports, context, evidence))
     }
 
     fn reconcile<'a>(
@@ -170,6 +170,6 @@ impl Source for Former {
         _action: &'a ActionId,
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
-        Box::pin(find_out(&self.shared, context))
+        Box::pin(find_out(&self.ports, context))
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the files on a script's stage against the paths the call may write, before any of them is applied.
 
-use super::journal::Journal;
-use super::run::UNCHANGED;
+use super::journal::{Journal, result_path};
+use super::script::UNCHANGED;
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
 use crate::workspace::diff::Diff;
@@ -196,9 +196,4 @@ impl Change {
         }
         Ok(value)
     }
-}
-
-/// The name that errors about a kept result use.
-pub(super) fn result_path() -> Result<WorkspacePath, Error> {
-    WorkspacePath::parse("result")
 }

@@ -6,15 +6,18 @@ use super::loaded::{LoadedAction, actions_of, no_manifest};
 use super::manifest::Held;
 use super::mistake::Mistake;
 use super::past;
+use super::ports::PackagePorts;
 use super::run::Runner;
-use super::server::{PackageServer, ServerManifest};
+use super::server::PackageServer;
+use super::server_manifest::ServerManifest;
 use super::source::{PackageSource, invalid};
 use crate::egress::{NamedIn, Network};
 use crate::program::Programs;
 use crate::web::HostRule;
 use crate::words::refused;
 use crate::workspace::Places;
-use crate::workspace::root::{folder_error, make_folder};
+use crate::workspace::open::folder_error;
+use crate::workspace::root::make_folder;
 use crate::workspace::workers::Workers;
 use countersign_core::checks::Commands;
 use countersign_core::jail::Jail;
@@ -54,23 +57,12 @@ pub struct PackagesConfig {
 /// Returns why a schema does not compile.
 pub type CheckSchema = fn(&Value) -> Result<(), String>;
 
-/// What all packages share.
-pub(super) struct Shared {
-    pub(super) places: Arc<Places>,
-    pub(super) runner: Runner,
-    pub(super) commands: Arc<dyn Commands>,
-    pub(super) workers: Workers,
-    pub(super) may_run_code: bool,
-    pub(super) network: Arc<Network>,
-    pub(super) kept: Kept,
-}
-
 /// All installed packages.
 pub struct Packages {
     folder: PathBuf,
     taken: Vec<SourceId>,
     check_schema: CheckSchema,
-    shared: Arc<Shared>,
+    ports: Arc<PackagePorts>,
     sources: RwLock<BTreeMap<SourceId, Arc<PackageSource>>>,
     /// The same sources in the form that the catalogue asks for; rebuilt with every change.
     registered: RwLock<OrgSources>,
@@ -125,12 +117,12 @@ impl Packages {
         let named_in = NamedIn { hosts: "package_allowed_hosts", networks: "package_allowed_networks" };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks, named_in)?);
         let kept = Kept::new(folder.join(kept::FOLDER));
-        let shared = Arc::new(Shared { places, runner, commands, workers, may_run_code, network, kept });
+        let ports = Arc::new(PackagePorts { places, runner, commands, workers, may_run_code, network, kept });
         let packages = Self {
             folder,
             taken,
             check_schema,
-            shared,
+            ports,
             sources: RwLock::default(),
             registered: RwLock::default(),
             changing: Mutex::default(),
@@ -161,7 +153,7 @@ impl Packages {
     }
 
     fn take(&self, id: SourceId) {
-        let source = PackageSource::open(id.clone(), self.folder.join(id.as_str()), Arc::clone(&self.shared));
+        let source = PackageSource::open(id.clone(), self.folder.join(id.as_str()), Arc::clone(&self.ports));
         self.change(|sources| sources.insert(id, Arc::new(source)));
     }
 
@@ -258,12 +250,12 @@ impl Packages {
         }
         // Only now: a package that could not be removed must stay in the list.
         self.change(|sources| sources.remove(&id));
-        self.shared.kept.forget_origin(name);
+        self.ports.kept.forget_origin(name);
         Ok(true)
     }
 
     pub fn may_run_code(&self) -> bool {
-        self.shared.may_run_code
+        self.ports.may_run_code
     }
 
     pub fn list(&self) -> Vec<Installed> {
@@ -281,19 +273,19 @@ impl Packages {
         self.sources.read().get(&id)?;
         let folder = self.folder.join(name);
         let files = Self::read(&folder).ok()?;
-        Some(Details { sha256: Self::digest(&files), files, folder, origin: self.shared.kept.origin(name) })
+        Some(Details { sha256: Self::digest(&files), files, folder, origin: self.ports.kept.origin(name) })
     }
 
     /// Notes who installed a package. This is only shown; no decision depends on it.
     pub fn note_origin(&self, name: &str, origin: &Origin) {
-        if let Err(error) = self.shared.kept.note_origin(name, origin) {
+        if let Err(error) = self.ports.kept.note_origin(name, origin) {
             tracing::warn!(%error, name, "who installed a package could not be noted");
         }
     }
 
     /// The changes of an action's code since it had this digest; `None` if no copy of that code was kept.
     pub fn code_changes(&self, action: &ActionId, since: Digest) -> Option<Vec<CodeChange>> {
-        let before = self.shared.kept.find(since)?;
+        let before = self.ports.kept.find(since)?;
         let source = SourceId::parse(action.source()).ok().and_then(|id| self.sources.read().get(&id).cloned())?;
         let loaded = source.current().ok()?;
         let now = loaded.actions.iter().find(|loaded| loaded.action.id == *action)?;
@@ -320,12 +312,12 @@ impl Packages {
         let source = source.ok_or_else(|| refused("package_missing", format!("there is no package `{name}` on this server")))?;
         let loaded = source.current().map_err(|why| invalid(name, &why))?.server.as_ref().map(Arc::clone);
         let loaded = loaded.ok_or_else(|| invalid(name, "it has no `mcp.json`, so it is no MCP server"))?;
-        Ok(PackageServer { loaded, shared: Arc::clone(&self.shared) })
+        Ok(PackageServer { loaded, ports: Arc::clone(&self.ports) })
     }
 
     /// The changes of a package since it was an MCP server with this digest; `None` if no copy of it was kept.
     pub fn server_changes(&self, name: &SourceId, since: Digest) -> Option<Vec<CodeChange>> {
-        let before = self.shared.kept.find(since)?;
+        let before = self.ports.kept.find(since)?;
         Some(kept::changes(&before, &self.server(name).ok()?.loaded.files))
     }
 
@@ -363,8 +355,8 @@ impl SourceRegistry for Packages {
     }
 
     fn past<'a>(&'a self, _org: &'a OrgId, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
-        let (shared, action, evidence) = (Arc::clone(&self.shared), action.clone(), evidence.clone());
-        let found = self.shared.workers.run(move || past::find(&shared, &action, &evidence));
+        let (ports, action, evidence) = (Arc::clone(&self.ports), action.clone(), evidence.clone());
+        let found = self.ports.workers.run(move || past::find(&ports, &action, &evidence));
         Box::pin(async move { found.await.ok().flatten() })
     }
 }

@@ -4,6 +4,7 @@ use super::folder::PackageFiles;
 use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
+use super::script::{Script, UNCHANGED};
 use crate::egress::WayOut;
 use crate::program::{Program, Programs, SCRATCH, libraries, system_libraries};
 use crate::words::{failed, last_line, refused, said};
@@ -24,27 +25,6 @@ const STAGE_FILES_MAX: u64 = 1_024;
 /// Where the jail shows the action's own files and the workspace.
 pub(super) const CODE: &str = "/package";
 pub(super) const WORKSPACE: &str = "/workspace";
-
-/// The end of an error message about code that could not have changed anything.
-pub(super) const UNCHANGED: &str = "; nothing was changed";
-
-/// The purpose of a script, which is also the name of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Script {
-    Execute,
-    Verify,
-    Rollback,
-}
-
-impl Script {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Execute => "execute",
-            Self::Verify => "verify",
-            Self::Rollback => "rollback",
-        }
-    }
-}
 
 /// Everything needed to run scripts.
 #[derive(Clone)]

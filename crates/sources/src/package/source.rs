@@ -8,16 +8,17 @@ use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
 use super::mistake::in_short;
 use super::past;
 use super::plan::{Answer, Plan};
-use super::registry::Shared;
-use super::run::{Runner, Script, UNCHANGED, wall_ms};
+use super::ports::PackagePorts;
+use super::run::{Runner, wall_ms};
+use super::script::{Script, UNCHANGED};
 use crate::egress::WayOut;
 use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
-use countersign_core::effect::{Check, Reconciled, Scope};
+use countersign_core::effect::{Check, Scope};
 use countersign_core::json::in_plain_words;
 use countersign_core::limits::{PACKAGE_CHECK_NAME_CHARS_MAX, PACKAGE_CHECKS_MAX};
-use countersign_core::source::{Asked, CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Reconciled, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use parking_lot::RwLock;
 use serde::Deserialize;
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct PackageSource {
     id: SourceId,
     folder: PathBuf,
-    shared: Arc<Shared>,
+    ports: Arc<PackagePorts>,
     /// The package as last read from disk, or why it could not be read.
     loaded: RwLock<Result<Arc<Loaded>, String>>,
     /// How often the package was read from disk.
@@ -48,12 +49,12 @@ struct Verdict {
 }
 
 impl PackageSource {
-    pub(super) fn open(id: SourceId, folder: PathBuf, shared: Arc<Shared>) -> Self {
+    pub(super) fn open(id: SourceId, folder: PathBuf, ports: Arc<PackagePorts>) -> Self {
         let loaded = Loaded::read(id.as_str(), &folder, 0).map(Arc::new);
         if let Ok(loaded) = &loaded {
-            shared.kept.keep(loaded);
+            ports.kept.keep(loaded);
         }
-        Self { id, folder, shared, loaded: RwLock::new(loaded), reads: AtomicU64::new(1) }
+        Self { id, folder, ports, loaded: RwLock::new(loaded), reads: AtomicU64::new(1) }
     }
 
     /// The package as it is on disk now. It is read again only if a file changed.
@@ -66,7 +67,7 @@ impl PackageSource {
         }
         let loaded = Loaded::read(self.id.as_str(), &self.folder, self.reads.fetch_add(1, Ordering::Relaxed)).map(Arc::new);
         if let Ok(loaded) = &loaded {
-            self.shared.kept.keep(loaded);
+            self.ports.kept.keep(loaded);
         }
         self.loaded.write().clone_from(&loaded);
         loaded
@@ -86,13 +87,13 @@ impl PackageSource {
     /// Like `action`, and also checks that its code may run on this server.
     fn runnable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let id = asked.action;
-        if !self.shared.may_run_code {
+        if !self.ports.may_run_code {
             let message =
                 format!("`{id}` runs code of a package, and this server does not: set `allow_plugin_code_execution = true` to let it");
             return Err(refused("package_code_disabled", message));
         }
         let action = self.action(asked)?;
-        match self.shared.network.first_missing(&action.manifest.hosts) {
+        match self.ports.network.first_missing(&action.manifest.hosts) {
             None => Ok(action),
             Some(host) => {
                 let message = format!("`{id}` asks `{host}`, which packages may not: an operator can add it to `package_allowed_hosts`");
@@ -105,7 +106,7 @@ impl PackageSource {
     fn verifiable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let (id, action) = (asked.action, self.runnable(asked)?);
         for command in &action.manifest.verification.commands {
-            if let Some(why) = self.shared.commands.refusal(command, asked.scope) {
+            if let Some(why) = self.ports.commands.refusal(command, asked.scope) {
                 let message = format!("`{id}` is verified with `{}`, which is refused: {why}; nothing ran", shown(command));
                 return Err(refused("package_command_not_allowed", message));
             }
@@ -143,11 +144,11 @@ impl PackageSource {
     fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
         let hosts = &action.manifest.hosts;
         let methods = action.manifest.methods_of(script);
-        (!hosts.is_empty()).then(|| Arc::new(WayOut::of_call(&self.shared.network, context, &action.action.id, hosts, methods)))
+        (!hosts.is_empty()).then(|| Arc::new(WayOut::of_call(&self.ports.network, context, &action.action.id, hosts, methods)))
     }
 
     fn runner(&self) -> &Runner {
-        &self.shared.runner
+        &self.ports.runner
     }
 
     /// Runs the script and checks that everything on its stage may be written.
@@ -166,8 +167,8 @@ impl PackageSource {
         let input = json!({ "input": params, "failedChecks": context.failed_checks, "dryRun": dry_run });
         let ran = self.runner().run(context, action, Script::Execute, &input, way_out).await?;
         let answer = Answer::read(ran.result)?;
-        let (place, scope, may_write) = (self.shared.places.of(context)?, context.scope.clone(), action.manifest.is_write());
-        blocking(&self.shared.workers, context, move |_| Plan::new(&place, ran.staged, answer, &scope, may_write)).await
+        let (place, scope, may_write) = (self.ports.places.of(context)?, context.scope.clone(), action.manifest.is_write());
+        blocking(&self.ports.workers, context, move |_| Plan::new(&place, ran.staged, answer, &scope, may_write)).await
     }
 
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
@@ -177,10 +178,10 @@ impl PackageSource {
             return Ok(None);
         }
         let plan = self.plan(context, &action, params, false).await?;
-        let (shared, place, temporary) = (Arc::clone(&self.shared), self.shared.places.of(context)?, temporary_name(context));
+        let (ports, place, temporary) = (Arc::clone(&self.ports), self.ports.places.of(context)?, temporary_name(context));
         let definition = Arc::clone(&action.action);
-        let kept = blocking(&self.shared.workers, context, move |_| {
-            let definition = past::keep(&shared, &definition, &temporary)?;
+        let kept = blocking(&self.ports.workers, context, move |_| {
+            let definition = past::keep(&ports, &definition, &temporary)?;
             plan.keep(&place, definition, &temporary)
         });
         let journal = kept.await?;
@@ -199,8 +200,8 @@ impl PackageSource {
             }
             return Ok(self.plan(context, &action, params, false).await?.into_output());
         };
-        let (journal, place, temporary) = (Journal::read(prepared)?, self.shared.places.of(context)?, temporary_name(context));
-        blocking(&self.shared.workers, context, move |commitment| {
+        let (journal, place, temporary) = (Journal::read(prepared)?, self.ports.places.of(context)?, temporary_name(context));
+        blocking(&self.ports.workers, context, move |commitment| {
             let desk = Desk { place: &place, temporary: &temporary, commitment };
             journal.commit(&desk)?;
             journal.output(&place)
@@ -238,7 +239,7 @@ impl PackageSource {
             return Err(Error::PreviewUnsupported { action: id.clone() });
         }
         let plan = self.plan(context, &action, params, true).await?;
-        let value = blocking(&self.shared.workers, context, move |_| plan.describe()).await?;
+        let value = blocking(&self.ports.workers, context, move |_| plan.describe()).await?;
         Ok(Output::new(value))
     }
 
@@ -249,9 +250,9 @@ impl PackageSource {
             && let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref())
         {
             let journal = Journal::read(evidence)?;
-            let place = journal.place(&self.shared.places, context)?;
+            let place = journal.place(&self.ports.places, context)?;
             let is_here = journal.check_is_of(&place).is_ok();
-            checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?);
+            checks.push(blocking(&self.ports.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?);
             if !is_here {
                 // The effect is in another workspace. The script and the commands would look at this one, so their results would mean
                 // nothing.
@@ -262,7 +263,7 @@ impl PackageSource {
             checks.extend(self.verdict(context, &action, params, output).await?);
         }
         for command in &action.manifest.verification.commands {
-            checks.push(self.shared.commands.run(context, self.id.as_str(), command).await?);
+            checks.push(self.ports.commands.run(context, self.id.as_str(), command).await?);
         }
         Ok(checks)
     }
@@ -301,10 +302,10 @@ impl PackageSource {
     /// Runs the package's `rollback` script for its report, then restores every file from the snapshots, whatever the script said.
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
-        let place = journal.place(&self.shared.places, context)?;
+        let place = journal.place(&self.ports.places, context)?;
         journal.check_is_of(&place)?;
         let said = self.say_rollback(context, id, &journal).await;
-        let mut output = past::revert_files(&self.shared, context, journal).await?;
+        let mut output = past::revert_files(&self.ports, context, journal).await?;
         if let Some(ok) = said {
             output.value["script_ok"] = json!(ok);
         }
@@ -399,7 +400,7 @@ impl Source for PackageSource {
     }
 
     fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
-        Box::pin(past::check_revert_files(&self.shared, context, evidence))
+        Box::pin(past::check_revert_files(&self.ports, context, evidence))
     }
 
     fn reconcile<'a>(
@@ -408,6 +409,6 @@ impl Source for PackageSource {
         _action: &'a ActionId,
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
-        Box::pin(past::find_out(&self.shared, context))
+        Box::pin(past::find_out(&self.ports, context))
     }
 }

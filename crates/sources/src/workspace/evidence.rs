@@ -3,10 +3,10 @@
 use super::Place;
 use super::commitment::Commitment;
 use super::id::WorkspaceId;
+use super::open::{identity_of, sync_folder};
 use super::outcome::{changed, changed_since, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
-use super::root::{identity_of, sync_folder};
 use super::staged::Staged;
 use crate::words::{failed, shown};
 use countersign_core::Digest;

@@ -1,8 +1,8 @@
 //! The id of a workspace. Servers that share a database do not share their disks, so the evidence of a change names its workspace, and no
 //! server looks for it elsewhere. The id is a file in the folder itself, so servers that share the folder share the id.
 
+use super::open::{folder_error, open_beneath, sync_folder};
 use super::path::WorkspacePath;
-use super::root::{folder_error, open_beneath, sync_folder};
 use super::staged::Staged;
 use crate::Error as SetupError;
 use countersign_core::source::Error;

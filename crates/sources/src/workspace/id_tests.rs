@@ -30,7 +30,7 @@ fn who_shares_the_folder_shares_the_id() {
 #[test]
 fn of_two_that_are_made_at_once_one_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let opened = super::super::root::open_folder(folder.path()).unwrap();
+    let opened = super::super::open::open_folder(folder.path()).unwrap();
     let [first, second] = [1, 2].map(|seed| WorkspaceId::draw(&SeededRandom::new(seed)));
     assert_ne!(first, second);
     first.put(&opened).unwrap();

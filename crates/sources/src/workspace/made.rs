@@ -1,8 +1,9 @@
 //! The folders that a change has to create first.
 
+use super::open::{FOLDER, open_beneath, sync_folder};
 use super::outcome::unchanged;
 use super::path::WorkspacePath;
-use super::root::{FOLDER, Reached, open_beneath, sync_folder};
+use super::root::Reached;
 use countersign_core::source::Error;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;

@@ -3,7 +3,8 @@
 
 use super::Place;
 use super::id::WorkspaceId;
-use super::root::{check_apart, folder_error};
+use super::open::folder_error;
+use super::root::check_apart;
 use super::snapshot::{Kept, Snapshots};
 use crate::words::failed;
 use countersign_core::fault::Faults;

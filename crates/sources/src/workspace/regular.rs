@@ -1,8 +1,9 @@
 //! A regular file in the workspace, opened so that nothing else can pose as one.
 
+use super::open::open_beneath;
 use super::outcome::{not_regular, unchanged, unchanged_io};
 use super::path::WorkspacePath;
-use super::root::{Workspace, open_beneath};
+use super::root::Workspace;
 use crate::words::{refused, shown};
 use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;

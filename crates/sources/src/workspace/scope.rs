@@ -2,9 +2,10 @@
 //! file is forbidden under every name it has. If a scope forbids nothing, this does not access the disk.
 
 use super::Place;
+use super::open::{Identity, identity_behind_links, identity_on_one_mount};
 use super::outcome::unchanged;
 use super::path::WorkspacePath;
-use super::root::{Identity, Spelling, Workspace, identity_behind_links, identity_on_one_mount};
+use super::root::{Spelling, Workspace};
 use crate::words::{refused, shown};
 use countersign_core::effect::Scope;
 use countersign_core::source::Error;

@@ -1,9 +1,10 @@
 //! Snapshots: content that is about to be replaced, kept under its digest. A receipt refers to it as `previous_sha256`.
 
+use super::open::{open_beneath, open_folder, sync_folder};
 use super::outcome::{content_changed, unchanged, unchanged_io};
 use super::path::WorkspacePath;
 use super::regular::Regular;
-use super::root::{open_beneath, open_folder, remove_leftovers, sync_folder};
+use super::root::remove_leftovers;
 use super::staged::Staged;
 use crate::words::{failed, shown};
 use countersign_core::fault::Faults;

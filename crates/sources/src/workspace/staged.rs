@@ -1,8 +1,8 @@
 //! A staged file: written beside its target under a reserved name, and renamed onto the target once it is whole and on disk.
 
+use super::open::open_beneath;
 use super::outcome::{unchanged, unchanged_io};
 use super::path::{RESERVED_PREFIX, WorkspacePath};
-use super::root::open_beneath;
 use countersign_core::source::{CallContext, Error};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ impl Drop for Staged<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::root::open_folder;
+    use crate::workspace::open::open_folder;
 
     #[test]
     fn every_way_into_place_leaves_one_file_with_one_name() {

@@ -2,8 +2,9 @@
 //! built from the permitted entries, never by covering forbidden ones: a cover is lost when the file below it is replaced.
 
 use super::mounts::mounts_below;
+use super::open::{FOLDER, identity_on_one_mount, open_beneath, open_folder, real_path};
 use super::outcome::{unchanged, unchanged_io};
-use super::root::{FOLDER, Spelling, identity_on_one_mount, open_beneath, open_folder, real_path, spelling_of};
+use super::root::{Spelling, spelling_of};
 use crate::words::{refused, shown};
 use countersign_core::effect::Scope;
 use countersign_core::jail::{Confinement, View};

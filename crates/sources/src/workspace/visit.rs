@@ -1,6 +1,6 @@
 //! Walks a folder without following links and without recursion, so that neither loops nor depth can stop it.
 
-use super::root::{FOLDER, open_beneath};
+use super::open::{FOLDER, open_beneath};
 use rustix::fs::{AtFlags, Dir, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::CStr;

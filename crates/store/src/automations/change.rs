@@ -1,7 +1,8 @@
 //! What a person changes of an automation beside its definition: whether it fires, and which of its triggers do.
 
+use super::table::find_in;
 use super::ticks::go_on;
-use super::{FromNow, TriggerChange, find_in, record};
+use super::{FromNow, TriggerChange, record};
 use crate::db::vals;
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, AutomationStatus, Trigger};

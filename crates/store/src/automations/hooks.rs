@@ -1,6 +1,7 @@
 //! Webhooks. A caller of one has an automation's id, and beside it a token, of which the hash alone is kept, or a signature.
 
-use super::{find_in, read_trigger_and_token, record, trigger_columns};
+use super::record;
+use super::table::{find_in, read_trigger_and_token, trigger_columns};
 use crate::db::{Columns, all, vals};
 use crate::tokens::draw_token;
 use crate::{Error, Store};

@@ -1,11 +1,11 @@
 //! Saving a definition: a new automation, or a new version of one, with its triggers.
 
 use super::hooks::hash_of;
+use super::table::find_in;
 use super::ticks::start_from_now;
-use super::{SaveAutomation, Saved, SavedTrigger, find_in, record};
+use super::{SaveAutomation, Saved, SavedTrigger, record};
+use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Tx, all, only, vals};
-use crate::definitions::archive_in;
-use crate::sources::digest_of;
 use crate::tokens::draw_token;
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, AutomationStatus, TriggerType};

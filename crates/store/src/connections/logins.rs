@@ -3,7 +3,7 @@
 
 use super::{read_sealed, select_connection};
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::limits::LOGIN_SECONDS;
 use countersign_core::ports::connections::{Connection, ConnectionState};
@@ -179,7 +179,7 @@ async fn finish(store: &Store, tx: &mut Tx, login: TakenLogin, end: LoginEnd) ->
     .await?;
     let told = RuleEvent { name: "connection.logged_in", key: after.id.to_string() };
     let change = IdentityChange::ConnectionLoggedIn { connection: after.id, name: after.name.to_string(), issuer, version: after.version };
-    rules::record_identity(store, tx, &org, Some(started_by), change, told).await?;
+    rule_log::record_identity(store, tx, &org, Some(started_by), change, told).await?;
     Ok(true)
 }
 

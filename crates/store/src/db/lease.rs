@@ -1,6 +1,6 @@
 //! The lease of this process: the id by which the other servers on the same database know it, and when it was last renewed.
 
-use countersign_core::limits::LEASE_FENCE_SECONDS;
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS};
 use countersign_core::{ServerId, Timestamp};
 use parking_lot::Mutex;
 
@@ -53,4 +53,14 @@ impl Lease {
     pub(crate) fn earlier(&self) -> String {
         self.known.lock().earlier.iter().map(ServerId::as_str).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// A server last seen at this time or before counts as gone.
+pub(crate) const fn gone_before(now: Timestamp) -> Timestamp {
+    now.minus_seconds(LEASE_SECONDS)
+}
+
+/// A server last seen at this time or before is silent.
+pub(crate) const fn silent_before(now: Timestamp) -> Timestamp {
+    now.minus_seconds(LEASE_SILENT_SECONDS)
 }

@@ -16,8 +16,8 @@ use super::queue::{Entrance, Queue, queue};
 use super::remembered::Remembered;
 use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
-use crate::seal::Sealing;
-use crate::servers::gone_before;
+use crate::db::lease::gone_before;
+use crate::seal::sealing::Sealing;
 use bell::Bell;
 use count::Counting;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
@@ -402,7 +402,7 @@ impl Life {
     async fn commit_batch(&self, tx: &mut Tx, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
         // On an error the connection is dropped, and PostgreSQL rolls back.
         self.run_batch(tx, queue, batch).await?;
-        let statements = crate::seal::closing(tx);
+        let statements = tx.sealing.closing();
         let notices: Vec<_> = tx.changes.iter().map(listen::notice_of).collect();
         let writer = writer(tx)?;
         notices.iter().for_each(|notice| writer.say_later(notice));

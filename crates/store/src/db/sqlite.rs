@@ -7,7 +7,7 @@ use super::queue::{Entrance, Queue, queue};
 use super::remembered::{Remembered, Trust};
 use super::{Connection, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
-use crate::seal::Sealing;
+use crate::seal::sealing::Sealing;
 use bell::Bell;
 use countersign_core::{Clock, Timestamp};
 use parking_lot::Mutex;
@@ -219,11 +219,11 @@ fn run_all(tx: &mut Tx, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> R
             next += 1;
             take_next(queue, batch);
         }
-        let appended = crate::seal::appended(tx);
+        let appended = tx.sealing.appended();
         exec_all(tx, &appended)?;
         take_next(queue, batch);
     }
-    let heads = crate::seal::heads(tx);
+    let heads = tx.sealing.heads();
     exec_all(tx, &heads)
 }
 

@@ -2,9 +2,9 @@
 //! taking it back is the change in the other direction.
 
 use super::words;
-use crate::bus::publish_in;
 use crate::db::{Columns, Tx, count, only, to_json, vals};
-use crate::runs::cause_in;
+use crate::events::publish_in;
+use crate::runs::announce::cause_in;
 use crate::{Error, Store};
 use countersign_core::limits::DOCUMENTS_MAX;
 use countersign_core::ports::bus::NewEvent;

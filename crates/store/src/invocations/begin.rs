@@ -3,10 +3,10 @@
 use super::keys::reserve;
 use super::row::{append, begun_elsewhere, has_passed, legal, must, status_of};
 use super::signed;
+use super::table::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
 use crate::db::{Columns, Tx, vals};
 use crate::grants::{self, Given, Used};
-use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
-use crate::{Error, ModeChange, NewConsent, Store, consents, definitions, lines, modes, seal};
+use crate::{Error, ModeChange, NewConsent, Store, consents, lines, modes, reviews, seal};
 use countersign_core::consent::purpose_of;
 use countersign_core::decision::Lock;
 use countersign_core::ports::definitions::{Pin, Wording};
@@ -69,7 +69,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             modes::change_in(store, tx, &invocation.org, change).await?;
             let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
             let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None, changed_at: None };
-            definitions::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by.clone()).await?;
+            reviews::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by.clone()).await?;
             if let (true, PrincipalId::User(user)) = (consents, by) {
                 let (space, purpose) = (Some(invocation.space.clone()), purpose_of(&invocation.action));
                 let evidence = Some(format!("approved `{}`, and every further call", invocation.id));

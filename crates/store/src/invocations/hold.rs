@@ -2,9 +2,9 @@
 
 use super::keys::reserve;
 use super::row::{begun_elsewhere, has_passed, must};
+use super::table::{Inserted, InvocationRow, SealedParams, among_open, insert, lock, rebind, update};
 use crate::db::{Columns, Tx, count, only, vals};
 use crate::events::insert_event;
-use crate::invocations::{Inserted, InvocationRow, SealedParams, among_open, insert, lock, rebind, update};
 use crate::{Error, lines, seal};
 use countersign_core::ports::invocations::{Approval, Approve, Approved, Held, Hold};
 use countersign_core::principal::{Permission, Role};

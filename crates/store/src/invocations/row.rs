@@ -1,7 +1,7 @@
 //! Helpers shared by the writes to an invocation: the legal changes of status, and the entry in the audit log.
 
+use super::table::{Updated, lock};
 use crate::db::Tx;
-use crate::invocations::{Updated, lock};
 use crate::{Error, seal};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::invocations::{EntryDraft, EntryId, Reservation};

@@ -1,6 +1,6 @@
 //! The master key. What it seals begins with its id, so that whoever has several knows which one opens it.
 
-use super::{open, seal};
+use super::cipher::{open, seal};
 use crate::Error;
 use countersign_core::keyring::DoesNotOpen;
 use countersign_core::{Random, Secret};

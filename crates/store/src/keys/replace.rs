@@ -2,10 +2,11 @@
 //! key, so whoever has both keys reads everything at any moment. To begin is one write: it changes the name. What the key before it has
 //! sealed is then sealed anew, a few values at a time; any server goes on with it, also after a crash.
 
-use super::{Keychain, MasterKey, MasterKeyId, PEPPER, another_master_key};
+use super::keychain::{Keychain, another_master_key};
+use super::{MasterKey, MasterKeyId, PEPPER};
+use crate::db::lease::gone_before;
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
-use crate::rules::{self, RuleEvent};
-use crate::servers::gone_before;
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::{OrgId, PrincipalId, Secret, ServerId, Timestamp};
 use receipt::body::IdentityChange;
@@ -221,7 +222,7 @@ async fn begin(
     .await?;
     if let Some(org) = org {
         let told = RuleEvent { name: "master_key.replaced", key: org.to_string() };
-        rules::record_identity(store, tx, org, by, IdentityChange::MasterKeyReplaced, told).await?;
+        rule_log::record_identity(store, tx, org, by, IdentityChange::MasterKeyReplaced, told).await?;
     }
     Ok(BegunReplacement::Begun)
 }

@@ -1,9 +1,9 @@
 //! What events say of runs, and what led to them.
 
+use super::table::{read_run, select_run};
 use super::texts::keeps_texts;
-use super::{read_run, select_run};
-use crate::bus::publish_in;
 use crate::db::{Columns, Tx, only, vals};
+use crate::events::publish_in;
 use crate::{Error, Store};
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;

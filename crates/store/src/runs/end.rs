@@ -2,7 +2,7 @@
 
 use super::announce::announce;
 use super::leases::insert_lease;
-use super::{read_run, select_run};
+use super::table::{read_run, select_run};
 use crate::db::{Statement, Tx, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::automation::FiringReason;

@@ -1,7 +1,7 @@
 //! Freeing runs whose workers have gone.
 
 use super::end::{end_unworked, update_run};
-use super::{read_run, select_run};
+use super::table::{read_run, select_run};
 use crate::db::{Tx, only, vals};
 use crate::notifications::notify_in;
 use crate::{Error, Store};

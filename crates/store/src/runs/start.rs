@@ -1,6 +1,5 @@
 //! Starting a run, in the write of its firing: its session with what that holds already, its row, its lease and its event.
 
-use super::Slot;
 use super::announce::announce_named;
 use super::leases::insert_lease;
 use super::save::insert_step;
@@ -14,6 +13,25 @@ use countersign_core::ports::runs::{Asker, Start};
 use countersign_core::run::{Phase, Run, RunStatus};
 use countersign_core::session::Attendance;
 use countersign_core::{OrgId, PrincipalId, UserId};
+
+/// Whether a run may go on, where only one run of its automation may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Any number may.
+    None,
+    Holds,
+    WaitsBehind,
+}
+
+impl Slot {
+    const fn stored(self) -> i64 {
+        match self {
+            Self::None => 0,
+            Self::Holds => 1,
+            Self::WaitsBehind => 2,
+        }
+    }
+}
 
 /// The run of a firing, with the session in which its steps are invoked.
 pub(crate) async fn insert_run(

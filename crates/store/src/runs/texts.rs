@@ -1,6 +1,6 @@
 //! The texts of a run: its inputs are sealed under the key of its space, and all of them go where a space keeps digests only.
 
-use super::{read_run, select_run};
+use super::table::{read_run, select_run};
 use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::{Error, Store};
 use countersign_core::keyring::SpaceKey;

@@ -1,7 +1,8 @@
 //! Who comes with a token. What a call asks first is remembered; see `db/remembered.rs`.
 
+use super::kind::TokenKind;
 use super::protected::{Protected, protected_columns};
-use super::{Lost, TokenKind, from_tokens};
+use super::{Lost, from_tokens};
 use crate::db::{About, Columns, ReadSessions, Row, only, vals};
 use crate::keys::Keychain;
 use crate::{Error, Store};

@@ -1,9 +1,9 @@
 //! Makes tokens. Each is signed into the audit log before anybody has its text.
 
-use super::TokenKind;
+use super::kind::TokenKind;
 use super::protected::Protected;
 use crate::db::{Columns, Tx, only, to_json, vals};
-use crate::rules::{self, RuleEvent};
+use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use base64::Engine as _;
 use countersign_core::principal::{Device, Permission, Role};
@@ -121,7 +121,7 @@ async fn record_token(
         let (user, token, expires_at) = (user.clone(), token.clone(), expires_at.unwrap_or_default());
         let told = RuleEvent { name: "user.signed_in", key: user.to_string() };
         let change = IdentityChange::SignedIn { user, token, role, issuer, subject, expires_at };
-        rules::record_identity(store, tx, org, by, change, told).await?;
+        rule_log::record_identity(store, tx, org, by, change, told).await?;
         return Ok(from as u64);
     }
     let is_redeemed = by.is_none() && with.is_some();
@@ -144,7 +144,7 @@ async fn record_token(
         }
     };
     let told = RuleEvent { name, key: token.to_string() };
-    let seq = rules::record_identity(store, tx, org, by, change, told).await?;
+    let seq = rule_log::record_identity(store, tx, org, by, change, told).await?;
     let (TokenKind::User(_), Some(with), false) = (kind, with, is_redeemed) else { return Ok(seq) };
     let rows = tx.query("SELECT from_seq FROM tokens WHERE org_id = $1 AND id = $2", &vals![org.as_str(), with.as_str()]).await?;
     only(rows, |row| Columns::of(row).int()).map(|from| from.map_or(seq, |from| from as u64))

@@ -1,7 +1,7 @@
 //! What nobody changes in a token's row without the master key. Without this, whoever has the database could give their own token the row of
 //! somebody else's, and the log would show nothing.
 
-use super::TokenKind;
+use super::kind::TokenKind;
 use crate::Error;
 use crate::db::Columns;
 use crate::keys::Keychain;

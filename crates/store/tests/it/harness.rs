@@ -1,6 +1,6 @@
 //! A store with tenants in it, and builders for every step of an invocation's life.
 
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect};
+use countersign_core::batch::{BatchStatus, Part, PartEffect};
 use countersign_core::decision::ModeSource;
 use countersign_core::effect::{Aftermath, Purpose};
 use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
@@ -11,6 +11,7 @@ use countersign_core::ledger::{
 };
 use countersign_core::mcp::McpWishes;
 use countersign_core::observe::Observed;
+use countersign_core::part_of::BatchMode;
 use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{

@@ -1,7 +1,7 @@
 //! Opening a database: a new one, an existing one, by two stores at once, and databases that this binary must not touch.
 
 use crate::harness::{Home, Kind, World, everything, on_both_engines};
-use countersign_core::invocation::Claimed;
+use countersign_core::call::Claimed;
 use countersign_core::ports::invocations::Row;
 use countersign_core::ports::{Invocations as _, Rules as _};
 use countersign_core::{SpaceId, Status};

@@ -5,6 +5,7 @@
 
 mod arrows;
 mod cards;
+mod circles;
 mod corpus;
 mod doors;
 mod parts;

@@ -2,13 +2,30 @@
 // filled in, and nothing is left out.
 import { type RJSFSchema, toErrorSchema } from '@rjsf/utils'
 import { useContext, useEffect, useMemo, useState } from 'react'
-import type { Json } from '@/api/types'
-import { type SchemaFormProps, whole } from '.'
+import type { Json, Schemas } from '@/api/types'
 import { Unread } from './around'
 import { hinted } from './hints'
 import { shapeOf, visible } from './shape'
 import { type Context, Themed } from './theme'
 import { plain, validator } from './validator'
+
+export type SchemaFormProps = {
+  /** What the ids of its fields begin with, where a page has several forms. */
+  name?: string
+  /** Whether the schema is ours, so that its hints count: a schema of others gets no say in how it is shown. */
+  isOurs?: boolean
+  /** Whether every text in it may be a template. */
+  isTemplated?: boolean
+  schema: Json | undefined
+  /** What it begins with. */
+  params: Json
+  /** Whether to say what is wrong: not before somebody has tried to send it. */
+  showErrors: boolean
+  /** What the server said is wrong. */
+  refused?: readonly Pick<Schemas['FieldError'], 'pointer' | 'message'>[]
+  onChange: (params: Json) => void
+  onChecked?: (isGood: boolean) => void
+}
 
 const NOTHING_FILLED_IN = {
   emptyObjectFields: 'skipDefaults',
@@ -87,3 +104,13 @@ export default function Form({
     </Themed>
   )
 }
+
+/** The schema of an object, with the params that it does not name: those are edited, too. */
+export function whole(schema: Json | undefined, params: Json): Json {
+  const properties = { ...((schema?.properties ?? {}) as Json) }
+  const isOpen = schema?.additionalProperties === undefined || schema.additionalProperties === true
+  if (isOpen) for (const name of Object.keys(params)) properties[name] ??= typed(params[name])
+  return { type: 'object', ...schema, properties }
+}
+
+const typed = (value: unknown): Json => (['string', 'number', 'boolean'].includes(typeof value) ? { type: typeof value } : {})

@@ -1,7 +1,8 @@
 // What can be done with a card of a list.
 import { ArrowDown, ArrowUp, Copy, Trash2 } from 'lucide-react'
 import { Button } from '@/components/ui'
-import type { Verbs } from './form'
+
+export type Verbs = { onUp?: () => void; onDown?: () => void; onCopy?: () => void; onRemove: () => void }
 
 export function CardVerbs({ name, verbs }: { name: string; verbs: Verbs }) {
   const all = [

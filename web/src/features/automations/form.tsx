@@ -2,12 +2,9 @@
 import { Plus } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
-import { SchemaForm } from '@/components/schema-form'
 import { Button, Section } from '@/components/ui'
+import type { Verbs } from './card-verbs'
 import {
-  asErrors,
-  formOf,
-  merged,
   metadataForm,
   metadataOf,
   metadataPart,
@@ -21,6 +18,7 @@ import {
   unusedName,
 } from './model'
 import type { Planned } from './next-firings'
+import { Part } from './part'
 import { Fold } from './parts'
 import { StepCard } from './step-card'
 import { TriggerCard } from './trigger-card'
@@ -158,34 +156,6 @@ const STARTS: Record<Trigger['type'], Json> = {
   webhook: {},
   event: { event_type: '' },
 }
-
-type PartProps = { name: string; schema: Json; part: Json; value: Json; mistakes: readonly Mistake[]; onChange: (value: Json) => void }
-
-/** Some members of a value as a form; the others stay as they are. */
-export function Part({ name, schema, part, value, mistakes, onChange }: PartProps) {
-  // The form begins with this and then has its own: what it is given again must not replace what is typed.
-  const [form] = useState(() => {
-    const names = Object.keys((part.properties ?? {}) as Json)
-    const { title: _, description: __, ...bare } = part
-    return {
-      schema: formOf(schema, bare, value),
-      params: Object.fromEntries(Object.entries(value).filter(([each]) => names.includes(each))),
-    }
-  })
-  return (
-    <SchemaForm
-      name={name}
-      isOurs
-      schema={form.schema}
-      params={form.params}
-      showErrors={false}
-      refused={asErrors(mistakes)}
-      onChange={edited => onChange(merged(value, form.schema, edited))}
-    />
-  )
-}
-
-export type Verbs = { onUp?: () => void; onDown?: () => void; onCopy?: () => void; onRemove: () => void }
 
 /** A list of cards that can be moved, copied and removed. Every such change draws them anew; typing in one does not. */
 function Cards<T>({

@@ -4,11 +4,11 @@ import { useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
 import { Beneath } from '@/components/schema-form/around'
 import { line } from '@/lib/clean'
-import { CardVerbs } from './card-verbs'
+import { CardVerbs, type Verbs } from './card-verbs'
 import { FilterTest } from './filter-test'
-import { Part, type Verbs } from './form'
 import { mistakesUnder, partOf, pick, type Trigger, told } from './model'
 import { NextFirings, type Planned } from './next-firings'
+import { Part } from './part'
 import { Fold } from './parts'
 
 type Props = {

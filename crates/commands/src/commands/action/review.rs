@@ -3,7 +3,7 @@
 use crate::commands::changes;
 use crate::shared::*;
 use api::action::ActionView;
-use api::gates::CaughtView;
+use api::finding::CaughtView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use clap::Args;
 use countersign_core::decision::Drift;

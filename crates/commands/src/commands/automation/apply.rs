@@ -1,10 +1,12 @@
 //! `countersign automation apply`: puts the definition of a file into force, as a new automation or as a new version.
 
-use super::{automation_named, draft, file, mistakes};
+use super::{draft_view, file, mistakes};
 use crate::client::Method;
+use crate::commands::automation_name::automation_named;
+use crate::commands::trigger::hook_token;
 use crate::shared::*;
 use api::Page;
-use api::automation::{AutomationView, HookTokenView, SaveAutomationRequest, SavedAutomationResponse};
+use api::automation::{AutomationView, SaveAutomationRequest, SavedAutomationResponse};
 use clap::{Args, ValueHint};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,7 +101,7 @@ pub(super) async fn saved(answer: &Answer<SavedAutomationResponse>, client: &Cli
     mistakes::tell(warnings, Tone::Warn, terminal);
     if let Some(draft) = draft {
         let part = Answer { read: draft.clone(), raw: answer.raw["draft"].clone() };
-        draft::tell(&part, client, terminal).await?;
+        draft_view::tell(&part, client, terminal).await?;
         terminal.remark(Tone::Warn.paint("! it is a draft: a person has to save it within 24 hours"));
     }
     if let Some(automation) = automation {
@@ -114,13 +116,4 @@ pub(super) async fn saved(answer: &Answer<SavedAutomationResponse>, client: &Cli
     }
     tokens.iter().try_for_each(|token| hook_token(token, terminal))?;
     Ok(Exit::Ok)
-}
-
-/// Shows the token of a webhook.
-pub(in crate::commands) fn hook_token(token: &HookTokenView, terminal: &mut Terminal) -> Result<(), Failure> {
-    let record = Record::new(&token.token)
-        .with("webhook", Cell::text(&token.trigger_id))
-        .with("token", Cell::text(&token.token))
-        .with("send to", Cell::text(&token.fire_url));
-    terminal.secret("token", &serde_json::json!(token), &record)
 }

@@ -1,8 +1,9 @@
 //! `countersign automation dry-run`: what would happen to each step of a plan, and with which params. Nothing is performed.
 
 use super::apply::{name_of, of_name};
-use super::{automation_named, file, mistakes};
+use super::{file, mistakes};
 use crate::commands::action::params;
+use crate::commands::automation_name::automation_named;
 use crate::commands::runs::Inputs;
 use crate::shared::*;
 use api::automation::{DryRunRequest, PlanView, PlannedStepView};

@@ -1,9 +1,10 @@
 //! `countersign automation edit`: the definition of an automation in the user's editor, saved if nobody else has saved another one meanwhile.
 
 use super::apply::saved;
-use super::{automation_named, mistakes};
+use super::mistakes;
 use crate::client::Method;
 use crate::commands::action::params;
+use crate::commands::automation_name::automation_named;
 use crate::commands::editor::{self, About};
 use crate::shared::*;
 use api::automation::{AutomationView, SaveAutomationRequest, SavedAutomationResponse};

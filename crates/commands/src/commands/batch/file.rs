@@ -56,7 +56,7 @@ fn parse(text: &str, name: &str) -> Result<BatchRequest, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::batch::BatchMode;
+    use countersign_core::part_of::BatchMode;
 
     #[test]
     fn a_list_is_a_batch_and_a_mode_is_taken_in_both_spellings() {

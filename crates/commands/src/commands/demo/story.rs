@@ -3,6 +3,7 @@
 mod automation;
 mod dead_letter;
 
+use super::end::End;
 use super::stage::{Call, Stage, Verdict};
 use super::tamper;
 use crate::commands::outcome;
@@ -22,23 +23,6 @@ pub(super) struct Story<'a> {
     terminal: &'a mut Terminal,
     /// Every chapter that ended, for a document.
     ended: Vec<Value>,
-}
-
-/// How a chapter ended: as it is told, or as the person decided instead.
-pub(super) struct End {
-    is_as_told: bool,
-    words: String,
-}
-
-impl End {
-    pub(super) fn new(is_as_told: bool, words: String) -> Self {
-        Self { is_as_told, words }
-    }
-
-    /// The end that is told, or what became of the last call instead.
-    fn told(is_as_told: bool, words: String, last: &InvocationView) -> Self {
-        Self::new(is_as_told, if is_as_told { words } else { became(last) })
-    }
 }
 
 impl<'a> Story<'a> {
@@ -217,10 +201,4 @@ fn merge(number: u32) -> Call {
 
 fn post(text: &str) -> Call {
     Call::new("chat.post_message", json!({ "channel": "support", "text": text }), "the team reads it")
-}
-
-/// What became of a call, where the story wanted otherwise.
-fn became(call: &InvocationView) -> String {
-    let why = call.error.as_ref().map(|error| format!(": {}", error.message)).unwrap_or_default();
-    format!("it went otherwise: `{}` is {}{why}", call.action, call.status)
 }

@@ -1,7 +1,7 @@
 //! The last chapter: the audit log verifies, and a copy of it with one byte flipped does not, at exactly that receipt.
 
+use super::end::End;
 use super::stage::Stage;
-use super::story::End;
 use crate::commands::receipt;
 use crate::shared::*;
 use api::invocation::ReceiptRefView;

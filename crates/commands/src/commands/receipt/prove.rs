@@ -1,7 +1,7 @@
 //! `countersign receipt prove`: proves that one receipt is in the audit log, by its signature, its leaf, the path to the root, and the
 //! signature of the root. Each step is computed here; the server, or a file that was kept, only supplies the data.
 
-use super::verify::KeyOrigin;
+use super::key_origin::KeyOrigin;
 use crate::shared::*;
 use api::Page;
 use api::receipt::{KeyPurpose, KeyView, ProofView};

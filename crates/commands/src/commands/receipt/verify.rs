@@ -5,6 +5,7 @@
 mod found;
 
 use super::export::stream;
+use super::key_origin::KeyOrigin;
 use super::{first_receipt_key, prove};
 use crate::shared::*;
 use api::Page;
@@ -43,14 +44,6 @@ pub(crate) struct Verify {
     /// A checkpoint you kept from earlier: without one a rewritten past cannot be told
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-}
-
-/// Where the trusted key came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyOrigin {
-    Pinned,
-    SameServer,
-    SameFile,
 }
 
 impl Verify {
@@ -142,36 +135,6 @@ fn tell(report: &Report, integrity: Option<&IntegrityView>, checked: &Checked<'_
         terminal.note(Tone::Warn.paint(format!("! note: {}", clean::line(warning))));
     }
     Ok(Exit::Ok)
-}
-
-impl KeyOrigin {
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Pinned => "pinned",
-            Self::SameServer => "server",
-            Self::SameFile => "file",
-        }
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Pinned => "given with --key",
-            Self::SameServer => "from the same server",
-            Self::SameFile => "from the file itself",
-        }
-    }
-
-    fn warning(self, file: Option<&Path>) -> Option<&'static str> {
-        match self {
-            Self::Pinned => None,
-            Self::SameServer => Some(
-                "the key came from the same server as the records: keep one with `countersign receipt key --out FILE` and give it with --key",
-            ),
-            Self::SameFile => file.map(
-                |_| "the key was taken from the file itself: this shows that the file is whole, not who wrote it; give the key with --key",
-            ),
-        }
-    }
 }
 
 fn read_key(path: &Path) -> Result<PublicKey, Failure> {

@@ -12,13 +12,12 @@ use api::invocation::{
 };
 use countersign_core::Status;
 use countersign_core::action::Reversibility;
-use countersign_core::batch::BatchMode;
 use countersign_core::changed_file::FileChange;
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::observe::Observed;
+use countersign_core::part_of::BatchMode;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 const LABEL_CHARS: usize = 18;
 
@@ -170,7 +169,7 @@ impl Card<'_> {
         facts.extend(invocation.grant_id.as_ref().map(|grant| ("By grant", self.names.grant(grant).as_shown().to_owned())));
         let is_unasked = invocation.observed.is_some_and(Observed::ran_unasked);
         facts.extend(is_unasked.then(|| ("Observed", "nobody was asked, because the space only observes".to_owned())));
-        facts.extend(redacted(&invocation.redacted).map(|taken| ("Redacted", taken)));
+        facts.extend(outcome::redacted(&invocation.redacted).map(|taken| ("Redacted", taken)));
         facts.extend(invocation.released_from.as_ref().map(|from| ("Released from", clean::line(from))));
         for gate in &invocation.gates {
             facts.extend(
@@ -355,12 +354,6 @@ pub(in crate::commands) fn edited(edit: &EditView, params: &Value) -> Vec<String
     let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
     let line = |at: &String| format!("{}: {} → {}", clean::line(at), told(edit.proposed_params.pointer(at)), told(params.pointer(at)));
     edit.changed.iter().map(line).collect()
-}
-
-/// `2 email, 1 phone`; `None` if nothing was redacted.
-pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<String> {
-    let parts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {}", clean::line(kind))).collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// `12 ms in 1 attempt, and waited 37 s for approval`

@@ -1,6 +1,6 @@
 //! `countersign source add`: the server connects to the MCP server and lists its tools; only if that works is the source added.
 
-use super::tiers::tier;
+use super::tiers::{Irreversible, tier};
 use super::{drift, harvest, program, to_review};
 use crate::commands::allow::Terms;
 use crate::shared::*;
@@ -78,13 +78,6 @@ pub(super) struct Trust {
     /// Whether to believe the server where it says that a tool only reads: such a tool runs without approval
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) trust_hints: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Irreversible {
-    /// Set R2 all the same: no action of an MCP server can be rolled back
-    #[arg(long)]
-    pub(super) accept_irreversible: bool,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

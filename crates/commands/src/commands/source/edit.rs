@@ -1,7 +1,7 @@
 //! `countersign source edit`: changes what was set about a source. Where its server is stays: that would be another source.
 
-use super::add::{Irreversible, Limits, Trust};
-use super::tiers::{MaybeTier, NONE, tier_of_tool, tier_or_none};
+use super::add::{Limits, Trust};
+use super::tiers::{Irreversible, MaybeTier, NONE, tier_of_tool, tier_or_none};
 use crate::shared::*;
 use api::source::{AddedSourceView, EditSourceRequest};
 use clap::Args;

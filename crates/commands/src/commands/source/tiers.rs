@@ -1,7 +1,6 @@
 //! `countersign source tiers`: the tier of every tool of a source and why it has it, in one table, and changes of several with one question.
 //! Tiers are typed as `R3`, `merge=R4`, and `none` for one that is no longer set.
 
-use super::add::Irreversible;
 use super::harvest::because;
 use crate::commands::pattern::fits;
 use crate::shared::*;
@@ -32,6 +31,13 @@ pub(crate) struct Tiers {
     irreversible: Irreversible,
     #[command(flatten)]
     agreed: Agreed,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Irreversible {
+    /// Set R2 all the same: no action of an MCP server can be rolled back
+    #[arg(long)]
+    pub(super) accept_irreversible: bool,
 }
 
 impl Tiers {

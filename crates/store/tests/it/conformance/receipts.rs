@@ -1,7 +1,7 @@
 //! Receipts are found by what they are about, and an action's calls are counted.
 
 use crate::harness::{Kind, READ, Tenant, World, everything, on_both_engines, receipt_id};
-use countersign_core::invocation::Claimed;
+use countersign_core::call::Claimed;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::invocations::Row;
 use countersign_core::{ActionId, Clock as _, Invocation, Status};

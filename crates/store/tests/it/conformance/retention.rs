@@ -3,7 +3,8 @@
 use super::automations::{at, claimed, fired, firing, leased, saved, step};
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::Automation;
-use countersign_core::invocation::{Claimed, DIGEST, Failure, NOT_KEPT};
+use countersign_core::call::Claimed;
+use countersign_core::invocation::{DIGEST, Failure, NOT_KEPT};
 use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
 use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use countersign_core::notification::{Notification, Notifier};
