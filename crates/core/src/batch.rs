@@ -6,7 +6,6 @@ use crate::part_of::{BatchMode, PartOf};
 use crate::principal::Device;
 use crate::{ActionId, BatchId, Digest, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use utoipa::ToSchema;
 
 /// Where a batch is in its life.

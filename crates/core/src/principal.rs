@@ -2,7 +2,6 @@
 
 use crate::{Band, OrgId, PrincipalId, SessionId, Space, TokenId, UserId};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use utoipa::ToSchema;
 
 /// What a person is in the org, ordered: each role may do all that the one before it may.
