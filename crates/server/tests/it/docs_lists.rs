@@ -276,7 +276,8 @@ fn the_settings_are_those_that_the_docs_list() {
     listed.retain(|key| !key.starts_with("workers."));
     same(page, "keys of the file", &listed, &there);
 
-    let own = between("the help of `serve`", &commands()["serve"], "Options:", "-h, --help");
+    let help = commands();
+    let own = between("the help of `serve`", &help["serve"], "Options:", "-h, --help");
     let there = own.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split(' ').next()).map(|flag| format!("--{flag}"));
     same(page, "flags of `serve`", &flags, &there.collect());
 
