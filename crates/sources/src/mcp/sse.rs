@@ -1,7 +1,7 @@
 //! Reads server-sent events out of bytes, and never holds more of them than one event may have.
 
 use super::budget::{Exhausted, Taken};
-use countersign_core::limits::MCP_MESSAGE_BYTES_MAX;
+use crate::limits::MCP_MESSAGE_BYTES_MAX;
 
 /// One event. Its kind is not kept: messages have none, and nothing else is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,7 +132,7 @@ mod tests {
         for _ in 0..10_000 {
             assert_eq!(events.push(&b": keep alive ........................................\n".repeat(100)), Ok(Vec::new()));
         }
-        assert!(budget.take(countersign_core::limits::MCP_HELD_BYTES_MAX).is_ok());
+        assert!(budget.take(crate::limits::MCP_HELD_BYTES_MAX).is_ok());
     }
 
     #[test]

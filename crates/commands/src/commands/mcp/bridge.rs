@@ -4,9 +4,9 @@
 
 use super::message::{self, Kind, Message, NO_MESSAGE, NOT_ANSWERED, Refused, one_line};
 use super::sse::{Decoder, Event};
+use crate::limits::{MCP_LINE_BYTES_MAX, MCP_OPEN_REQUESTS_MAX};
 use crate::output::Line;
 use crate::shared::*;
-use countersign_core::limits::{MCP_LINE_BYTES_MAX, MCP_OPEN_REQUESTS_MAX};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;
 use std::collections::HashMap;
