@@ -3,11 +3,11 @@
 
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::definitions::archive_in;
+use crate::limits::ALLOWED_MAX;
 use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
 use crate::{Error, Store};
 use countersign_core::allowed::AllowedList;
-use countersign_core::limits::ALLOWED_MAX;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;

@@ -3,11 +3,11 @@
 
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::definitions::archive_in;
+use crate::limits::CHANNELS_MAX;
 use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Channel, ChannelKind};
-use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::session::Attendance;

@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::db::{Columns, Statement, Tx, Val, vals};
 use crate::keys::Keychain;
-use countersign_core::limits::CHECKPOINT_ENTRIES;
+use crate::limits::CHECKPOINT_ENTRIES;
 use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
 use receipt::checkpoint::Checkpoint;
 use receipt::entry::{Header, Kind};

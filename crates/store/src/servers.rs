@@ -1,8 +1,9 @@
 //! The servers that work on the same database. Each renews its lease; calls of a server without a lease are left behind (see `claims`).
 
 use crate::db::{Columns, Row, all, vals};
+use crate::limits::SERVER_REMEMBERED_SECONDS;
 use crate::{Error, Store};
-use countersign_core::limits::{LEASE_SECONDS, LEASE_SILENT_SECONDS, SERVER_REMEMBERED_SECONDS};
+use countersign_core::limits::{LEASE_SECONDS, LEASE_SILENT_SECONDS};
 use countersign_core::{ServerId, Timestamp};
 
 /// A server that works on the database now, or did recently.

@@ -2,7 +2,7 @@
 
 use super::{Filter, Member, Operator};
 use crate::Mistake;
-use countersign_core::limits;
+use crate::limits;
 
 pub(super) const TOO_COMPLEX: &str = "filter_too_complex";
 pub(super) const BARE_REGEX_COST: u32 = 32;

@@ -3,7 +3,7 @@
 use super::pattern::Refused;
 use super::{Filter, Member, Number, Operator, Path, Pattern, Scalar, budget};
 use crate::Mistake;
-use countersign_core::limits;
+use crate::limits;
 use countersign_core::nearest::nearest;
 use serde_json::{Map, Value};
 

@@ -2,10 +2,11 @@
 //! outcome decides for all. A call that a person approved is tried anyway: a person knows more than a counter.
 
 use crate::error::Error;
+use crate::limits::{BREAKER_PROBE_SECONDS, BREAKER_TARGETS_MAX};
 use crate::walk::decide::Cleared;
 use crate::walk::ground::Walk;
 use countersign_core::breaker::{BreakerKey, BreakerState, CountedFailure, FailureRate, LatestCalls, LetThrough};
-use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_PROBE_SECONDS, BREAKER_TARGETS_MAX};
+use countersign_core::limits::BREAKER_FAILURES_MAX;
 use countersign_core::source::{self, Output};
 use countersign_core::{OrgId, Timestamp};
 use parking_lot::Mutex;

@@ -8,8 +8,8 @@ use crate::walk::ground::Walk;
 use crate::walk::unverified::is_unverified;
 use countersign_core::Invocation;
 use countersign_core::effect::Reconciled;
-use countersign_core::limits::IDEMPOTENCY_SECONDS;
 use countersign_core::source;
+use receipt::limits::IDEMPOTENCY_SECONDS;
 
 /// The result of asking.
 pub(crate) struct Found {

@@ -7,7 +7,7 @@ use super::key::{self, Holds};
 use super::phone::{Plans, Region, Says, UnknownRegion};
 use super::tokens::{Kind, Replaced, Tokens, is_token, push_step, without_tokens};
 use super::{email, faces, phone, text};
-use countersign_core::limits::REDACTION_REPLACED_MAX;
+use crate::limits::REDACTION_REPLACED_MAX;
 use countersign_core::session::SpaceRedaction;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
