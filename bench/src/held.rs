@@ -9,7 +9,7 @@ use crate::place::Place;
 use crate::stats::percentile;
 use crate::{outage, progress};
 use anyhow::{Context, Result};
-use countersign_core::limits::PENDING_PER_SESSION_MAX;
+use pipeline::limits::PENDING_PER_SESSION_MAX;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! Puts the web UI into the library: a table of the files in `web/dist`, as `web/` was built last. It runs no other program, so that a build
-//! needs no Node.js; without those files the table is empty, and `http/web.rs` says what to do.
+//! needs no Node.js; without those files the table is empty, and `src/web.rs` says what to do.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,6 +1,7 @@
 //! What travels over the wire: requests, answers and problems, each with its conversion from the inside.
 //! The inside is free to change; these shapes are a promise, and `openapi.json` is their golden picture.
 
+pub mod limits;
 pub mod action;
 pub mod allowed;
 pub mod artifact;

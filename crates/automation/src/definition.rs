@@ -33,10 +33,8 @@ pub(crate) use bounds::bytes;
 pub(crate) use config::{Words, told};
 pub(crate) use input_schema::{check_any, compile, is_bounded, is_token};
 
+use crate::limits::{QUEUED_RUNS_DEFAULT, RUN_SECONDS_DEFAULT, STEP_RETRIES_DEFAULT, TRIGGER_RATE_DEFAULT, TRIGGER_RATE_SECONDS_DEFAULT};
 use countersign_core::Amount;
-use countersign_core::limits::{
-    QUEUED_RUNS_DEFAULT, RUN_SECONDS_DEFAULT, STEP_RETRIES_DEFAULT, TRIGGER_RATE_DEFAULT, TRIGGER_RATE_SECONDS_DEFAULT,
-};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

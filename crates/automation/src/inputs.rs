@@ -3,10 +3,10 @@
 
 use crate::Mistake;
 use crate::definition::{self, Definition, Trigger, Words};
+use crate::limits::INPUTS_BYTES_MAX;
 use crate::select::{Path, TooMuch};
 use countersign_core::Timestamp;
 use countersign_core::json::escape;
-use countersign_core::limits::INPUTS_BYTES_MAX;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@
 //! equal to their neighbours.
 
 use crate::Mistake;
-use countersign_core::limits::{JSONPATH_CHARS_MAX, JSONPATH_NESTING_MAX, JSONPATH_SELECTORS_MAX};
+use crate::limits::{JSONPATH_CHARS_MAX, JSONPATH_NESTING_MAX, JSONPATH_SELECTORS_MAX};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 

@@ -3,9 +3,9 @@
 
 use crate::Mistake;
 use crate::definition::{bytes, check_any, compile, is_bounded};
+use crate::limits::{TRANSFORM_BYTES_MAX, TRANSFORM_SELECTED_MAX};
 use crate::select::{Path, TooMuch};
 use countersign_core::json::escape;
-use countersign_core::limits::{TRANSFORM_BYTES_MAX, TRANSFORM_SELECTED_MAX};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

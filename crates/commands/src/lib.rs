@@ -2,6 +2,7 @@
 //! Everything else is shared by commands and knows none of them: `resource` lists and shows things, `client` asks the server, `output`
 //! writes.
 
+pub mod limits;
 mod args;
 mod run;
 mod commands;

@@ -4,8 +4,8 @@
 
 use crate::allowed::{AllowLists, Leave, Lists};
 use crate::homes::Homes;
+use crate::limits::SOURCES_CLOSE_SECONDS;
 use crate::source_events;
-use countersign_core::limits::SOURCES_CLOSE_SECONDS;
 use countersign_core::ports::connections::Connection;
 use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings};
 use countersign_core::ports::{AddedSources, Rules};

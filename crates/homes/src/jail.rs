@@ -7,9 +7,9 @@ mod turns;
 
 pub use late::LateJail;
 
+use crate::limits::{EGRESS_REQUESTS_MAX, PACKAGE_RESULT_BYTES_MAX};
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile, Turn};
-use countersign_core::limits::{EGRESS_REQUESTS_MAX, PACKAGE_RESULT_BYTES_MAX};
 use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
 use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec, View};

@@ -1,6 +1,7 @@
 //! What the orgs of a server have on it: the home of each, with its workspaces and packages; the jail that code runs in; and the sources that
 //! admins added, within what the operator and they allow.
 
+pub mod limits;
 pub mod added_sources;
 pub mod allowed;
 pub mod jail;

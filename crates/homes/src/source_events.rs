@@ -1,7 +1,7 @@
 //! What MCP servers tell without being asked becomes events of the org, so that automations can be fired by it. Each source has a queue of its
 //! own, which is bounded, and a number of events in a minute: what is more is counted and dropped.
 
-use countersign_core::limits::{SOURCE_EVENTS_PER_MINUTE, SOURCE_EVENTS_WAITING_MAX};
+use crate::limits::{SOURCE_EVENTS_PER_MINUTE, SOURCE_EVENTS_WAITING_MAX};
 use countersign_core::ports::EventBus;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;

@@ -11,10 +11,10 @@ pub use email::{EmailConfig, EmailLogin, EmailSender};
 pub use oidc::{ClientSecret, OidcConfig};
 pub use workers::Workers;
 
+use crate::limits;
 use crate::tls::TlsFiles;
 use artifacts::ArtifactsSection;
 use countersign_core::limiter::RateLimits;
-use countersign_core::limits;
 use email::EmailSection;
 use ipnet::IpNet;
 use oidc::OidcSection;

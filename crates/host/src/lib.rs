@@ -1,6 +1,7 @@
 //! What a server stands on at its host: its settings, its data folder and the keys in it, its certificate, its logs, the clock, randomness and
 //! signals; and why it could not start. The command line uses it too, without a server.
 
+pub mod limits;
 pub mod config;
 pub mod data_dir;
 pub mod master_key;

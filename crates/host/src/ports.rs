@@ -56,7 +56,7 @@ fn draw(bytes: &mut [u8]) {
 
 /// Every connection is an open file. A system allows few of them unless a process asks for more.
 pub fn allow_open_files() {
-    use countersign_core::limits::CONNECTIONS_MAX;
+    use crate::limits::CONNECTIONS_MAX;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // As many again for WebSockets, files and the database.

@@ -1,7 +1,7 @@
 //! TLS: the certificate that the listener shows, and its key, read from two files and read again when they change. Files that cannot be
 //! used are refused with the reason: a server does not start with them, and one that runs keeps the certificate it has.
 
-use countersign_core::limits::{TLS_FILE_BYTES_MAX, TLS_LOOK_SECONDS, TLS_WARNING_SECONDS};
+use crate::limits::{TLS_FILE_BYTES_MAX, TLS_LOOK_SECONDS, TLS_WARNING_SECONDS};
 use countersign_core::{Clock, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use rustls::pki_types::pem::PemObject as _;

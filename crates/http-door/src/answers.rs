@@ -18,12 +18,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::grant::SumMax;
-use countersign_core::limits::{
-    APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, GRANT_SUM_SECONDS_MAX,
-};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT};
 use countersign_core::{Amount, Digest, InvocationId, Principal};
 use operations::App;
 use operations::{answers, invocations};
+use pipeline::limits::{GRANT_SECONDS_MAX, GRANT_SUM_SECONDS_MAX};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
 
 /// Approves a pending invocation of a session and runs it.

@@ -2,11 +2,12 @@
 
 use super::named::Named;
 use super::problem::{Refusal, malformed};
+use crate::limits::PACKAGE_BODY_BYTES_MAX;
 use api::Code;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, PACKAGE_BODY_BYTES_MAX};
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;

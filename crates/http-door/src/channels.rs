@@ -4,6 +4,7 @@ use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
 use super::page::{Asked, PageQuery, page_request, seconds_of};
 use super::problem::Refusal;
+use crate::limits::CHANNEL_AFTER_SECONDS_MAX;
 use api::channel::{
     ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
@@ -13,7 +14,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::channel::{Channel, Delivery, DeliveryState};
-use countersign_core::limits::CHANNEL_AFTER_SECONDS_MAX;
 use operations::App;
 use operations::channels;
 use serde::Deserialize;

@@ -11,10 +11,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::Timestamp;
 use countersign_core::consent::Consent;
-use countersign_core::limits::CONSENT_SECONDS_MAX;
 use countersign_core::ports::Invocations;
 use operations::App;
 use operations::consents;
+use operations::limits::CONSENT_SECONDS_MAX;
 
 /// Consents, newest first: everyone's for an admin, one's own for everybody else.
 #[utoipa::path(operation_id = "consents_list", get, path = "/api/v1/consents", tag = "consents", params(PageQuery),

@@ -4,6 +4,7 @@ use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
 use super::page::{Asked, WaitQuery, moment, seconds_of};
 use super::problem::Refusal;
+use crate::limits::EVENT_DELAY_SECONDS_MAX;
 use api::event::{
     AckRequest, AckResponse, ClaimRequest, ClaimResponse, ClaimedEvent, GroupView, NackRequest, NewGroupRequest, ReplayGroupRequest,
     ReplayGroupResponse, ResetGroupRequest,
@@ -13,7 +14,6 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::limits::EVENT_DELAY_SECONDS_MAX;
 use countersign_core::ports::bus::{ClaimRef, Claimed};
 use operations::App;
 use operations::events::{self, Again};

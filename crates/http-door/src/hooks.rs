@@ -4,12 +4,12 @@ use super::automations::{fired, key_of};
 use super::body::{is_json, read};
 use super::caller::bearer;
 use super::problem::Refusal;
+use crate::limits::HOOK_BODY_BYTES_MAX;
 use api::automation::FiredResponse;
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use countersign_core::limits::HOOK_BODY_BYTES_MAX;
 use operations::App;
 use operations::hooks::{self, Signed};
 

@@ -1,5 +1,6 @@
 //! The HTTP door. Handlers convert and call; `problem` turns every error into RFC 9457; nothing here reaches a source.
 
+pub mod limits;
 mod actions;
 mod allowed;
 mod answers;

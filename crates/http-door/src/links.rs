@@ -16,12 +16,12 @@ use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::{InvocationId, Status};
 use operations::App;
 use operations::links::{self, Link};
 use operations::{Error, answers};
 use pipeline::OpenedLink;
+use pipeline::limits::LINK_SECONDS_MAX;
 use serde::Deserialize;
 use utoipa::ToSchema;
 

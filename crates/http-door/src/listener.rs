@@ -2,20 +2,22 @@
 
 use super::reached::{Reached, Scheme, TrustedProxies};
 use super::stalled::Unstalled;
+use crate::limits::{
+    HEADER_BYTES_MAX, HEADER_READ_SECONDS, PEER_PROBED_AFTER_SECONDS, PEER_PROBED_EVERY_SECONDS, PEER_SILENT_SECONDS,
+    TLS_HANDSHAKE_SECONDS, WRITE_STALL_SECONDS,
+};
 use axum::Router;
 use axum::body::Body;
-use countersign_core::limits::{
-    CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, PEER_PROBED_AFTER_SECONDS, PEER_PROBED_EVERY_SECONDS, PEER_SILENT_SECONDS,
-    SHUTDOWN_SECONDS, TLS_HANDSHAKE_SECONDS, WRITE_STALL_SECONDS,
-};
 use host::Error;
 use host::Tls;
 use host::config::ProxyHeader;
+use host::limits::CONNECTIONS_MAX;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use ipnet::IpNet;
 use operations::App;
+use operations::limits::SHUTDOWN_SECONDS;
 use rustix::net::sockopt;
 use std::convert::Infallible;
 use std::io;

@@ -12,14 +12,15 @@ use axum::extract::{Form, FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use countersign_core::limits::{LINK_SECONDS_MAX, LOGGED_IN_SECONDS};
 use countersign_core::{Digest, InvocationId, Principal, Secret, random_bytes};
 use operations::App;
 use operations::{logins, sign_ins};
+use pipeline::limits::LINK_SECONDS_MAX;
 use receipt::entry::payload_digest;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use store::limits::LOGGED_IN_SECONDS;
 use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 

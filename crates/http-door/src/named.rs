@@ -1,8 +1,8 @@
 //! A JSON value read into types with names. Serde reads a struct from a list too, by position: here a list is no object, however deep
 //! it stands. And a text that a type asks for is bounded, before anything looks at it: `LONG_TEXT` alone is not.
 
+use api::limits::TEXT_BYTES_MAX;
 use api::long_text::LONG_TEXT;
-use countersign_core::limits::TEXT_BYTES_MAX;
 use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::{Error, Map, Value};

@@ -3,16 +3,17 @@
 use super::caller::Caller;
 use super::page::{Asked, moment};
 use super::problem::Refusal;
+use crate::limits::OBSERVED_SECONDS_DEFAULT;
 use api::Problem;
 use api::invocation::GrantScopeName;
 use api::observe::{AskedForView, ObserveReport, SuggestedGrant, SuggestedMode};
 use api::rules::NewGrantRequest;
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::limits::{GRANT_SECONDS_MAX, OBSERVED_SECONDS_DEFAULT};
 use countersign_core::{Mode, Timestamp};
 use operations::App;
 use operations::observe::{self, Report};
+use pipeline::limits::GRANT_SECONDS_MAX;
 use serde::Deserialize;
 use utoipa::IntoParams;
 

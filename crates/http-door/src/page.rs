@@ -1,11 +1,12 @@
 //! Queries: pages by cursor, and how long to wait for a change.
 
 use super::problem::Refusal;
+use crate::limits::MOMENT_SECONDS_MAX;
 use api::Code;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use countersign_core::Timestamp;
-use countersign_core::limits::{MOMENT_SECONDS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, WAIT_SECONDS_MAX};
+use countersign_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, WAIT_SECONDS_MAX};
 use operations::App;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

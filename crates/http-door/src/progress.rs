@@ -3,13 +3,13 @@
 use super::caller::Caller;
 use super::page::Asked;
 use super::problem::Refusal;
+use crate::limits::PROGRESS_FOLLOW_SECONDS_MAX;
 use api::Problem;
 use api::invocation::{EndEvent, InvokeResponse, MissedEvent, ProgressEvent};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use countersign_core::limits::PROGRESS_FOLLOW_SECONDS_MAX;
 use futures_util::stream;
 use operations::App;
 use operations::invocations::readable;

@@ -1,11 +1,11 @@
 //! How a request reached the server: from which client, and under which address. `Forwarded` and `X-Forwarded-…` are read only if the
 //! connection comes from a proxy that the operator trusts; from anybody else they are words that a client made up.
 
+use crate::limits::FORWARDED_HOPS_MAX;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use countersign_core::limits::FORWARDED_HOPS_MAX;
 use host::config::ProxyHeader;
 use ipnet::IpNet;
 use operations::App;

@@ -2,10 +2,10 @@
 
 use super::body::read;
 use super::problem::Refusal;
+use crate::limits::SLACK_REQUEST_BYTES_MAX;
 use api::Problem;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use countersign_core::limits::SLACK_REQUEST_BYTES_MAX;
 use operations::App;
 use operations::slack::{self, Signed};
 use utoipa::ToSchema;

@@ -11,6 +11,7 @@ use super::reached::Reached;
 use super::stream::StreamQuery;
 use super::teller::{End, Say, Teller, position, written};
 use super::trace::{TraceId, fresh};
+use crate::limits::{STREAM_CLOSE_SECONDS, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, WRITE_STALL_SECONDS};
 use api::compat::is_decision;
 use api::stream::{AnswerMessage, AuthenticateMessage, DropReason, MessageAnswer};
 use api::{Code, Problem};
@@ -22,19 +23,18 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use countersign_core::Secret;
-use countersign_core::limits::{
-    CLAIMED_CHARS_MAX, LIGHT_BYTES_MAX, STREAM_CLOSE_SECONDS, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, STREAM_TOKEN_SECONDS,
-    WRITE_STALL_SECONDS,
-};
+use countersign_core::limits::LIGHT_BYTES_MAX;
 use durable::heavy;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use operations::App;
 use operations::{self, answers};
+use pipeline::limits::CLAIMED_CHARS_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
+use stream::limits::STREAM_TOKEN_SECONDS;
 use tokio::time::Instant;
 use tracing::Instrument;
 

@@ -3,8 +3,8 @@
 
 use super::caller::{Caller, caller_of};
 use super::connections::Owner;
+use crate::limits::MCP_LISTENERS_PER_CALLER_MAX;
 use api::Code;
-use countersign_core::limits::MCP_LISTENERS_PER_CALLER_MAX;
 use operations::App;
 use operations::seen;
 use parking_lot::Mutex;

@@ -2,11 +2,11 @@
 //! may have is bounded; their oldest is closed for a further one, never one of another org, and one without traffic by the library.
 
 use super::caller::Caller;
+use crate::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX, MCP_CONNECTIONS_PER_ORG_MAX};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use countersign_core::OrgId;
-use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX, MCP_CONNECTIONS_PER_ORG_MAX};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;

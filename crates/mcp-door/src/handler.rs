@@ -3,7 +3,7 @@
 use super::caller::{Caller, caller_of};
 use super::changes::{self, Changes};
 use super::{call, passed_on, tasks, tools};
-use countersign_core::limits::MCP_DOOR_INSTRUCTIONS_CHARS_MAX;
+use crate::limits::MCP_DOOR_INSTRUCTIONS_CHARS_MAX;
 use operations::App;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams,

@@ -5,6 +5,7 @@
 //! never silent) to `handler`, which reads like the protocol: `tools`, `call`, `passed_on`, `tasks`, `changes`. What waits for a person is
 //! in `waiting`, every sentence an agent reads in `words`. The door holds no rule: it asks the pipeline and `operations`.
 
+pub mod limits;
 mod call;
 mod caller;
 mod changes;
@@ -24,6 +25,7 @@ mod words;
 pub use caller::{Caller, Wishes};
 pub use origin::HostOf;
 
+use crate::limits::{MCP_BATCH_MESSAGES_MAX, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS};
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -31,13 +33,12 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use changes::Changes;
 use connections::{Connections, NotOpened};
-use countersign_core::limits::{
-    BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_BATCH_MESSAGES_MAX, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS,
-};
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS};
 use futures_util::StreamExt as _;
 use handler::Handler;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use operations::App;
+use operations::limits::SHUTDOWN_SECONDS;
 use origin::Addresses;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};

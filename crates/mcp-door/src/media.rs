@@ -1,9 +1,9 @@
 //! Images, audio and other bytes of a result. They are kept as artifacts, and a result says which; a client gets them in their own content type,
 //! as the server that made them gave them, as far as there is room in an answer.
 
+use crate::limits::MCP_MEDIA_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::limits::MCP_MEDIA_BYTES_MAX;
 use countersign_core::ports::{Artifacts, Invocations};
 use countersign_core::{ArtifactId, Invocation};
 use operations::App;

@@ -4,7 +4,8 @@
 use super::caller::Caller;
 use super::tools;
 use super::words;
-use countersign_core::limits::{MCP_ARGUMENT_CHARS_MAX, MCP_FOUND_MAX, WAIT_SECONDS_MAX};
+use crate::limits::{MCP_ARGUMENT_CHARS_MAX, MCP_FOUND_MAX};
+use countersign_core::limits::WAIT_SECONDS_MAX;
 use countersign_core::{Action, Invocation};
 use operations::App;
 use operations::invocations;

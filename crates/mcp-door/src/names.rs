@@ -4,8 +4,8 @@
 
 use super::caller::Caller;
 use super::{meta_tools, tools};
+use crate::limits::MCP_TOOL_NAME_CHARS_MAX;
 use countersign_core::Action;
-use countersign_core::limits::MCP_TOOL_NAME_CHARS_MAX;
 use operations::App;
 
 const DIGEST_CHARS: usize = 16;

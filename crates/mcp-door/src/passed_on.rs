@@ -6,7 +6,7 @@ use super::call::{made, request};
 use super::caller::{Caller, caller_of, line_of};
 use super::waiting::{Abilities, Waited};
 use super::{media, tools, words};
-use countersign_core::limits::{MCP_LIST_TTL_MS, MCP_PASSED_PAGES_MAX};
+use crate::limits::{MCP_LIST_TTL_MS, MCP_PASSED_PAGES_MAX};
 use countersign_core::{Action, Invocation, Mode, Status};
 use operations::App;
 use pipeline::{Asked, Outcome};

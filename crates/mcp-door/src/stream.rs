@@ -3,10 +3,10 @@
 //! The end of the answer is told to the caller's line: delivered to its end, or cut off.
 
 use super::caller::Caller;
+use crate::limits::{MCP_OPEN_AFTER_SECONDS, MCP_RIGHT_SECONDS, MCP_SILENCE_SECONDS};
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::limits::{MCP_OPEN_AFTER_SECONDS, MCP_RIGHT_SECONDS, MCP_SILENCE_SECONDS};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt;

@@ -2,8 +2,8 @@
 
 use super::caller::Caller;
 use super::{meta_tools, names, passed_on};
+use crate::limits::{MCP_LIST_TTL_MS, MCP_PAGE_ROWS, MCP_TOOLS_SHOWN_MAX};
 use countersign_core::action::{Class, Effect, Repeatability};
-use countersign_core::limits::{MCP_LIST_TTL_MS, MCP_PAGE_ROWS, MCP_TOOLS_SHOWN_MAX};
 use countersign_core::ports::Rules;
 use countersign_core::{Action, Mode, Space};
 use operations::App;

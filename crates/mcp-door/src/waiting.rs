@@ -4,7 +4,7 @@
 
 use super::caller::Caller;
 use super::words;
-use countersign_core::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
+use crate::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
 use countersign_core::{Invocation, Status};
 use futures_util::future::OptionFuture;
 use operations::App;

@@ -6,12 +6,11 @@ use super::slack::SlackWire;
 use super::smtp::SmtpWire;
 use super::webhook::WebhookWire;
 use super::{DeliveryError, Notice, Who, Wire};
+use crate::limits::{
+    COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS, DELIVERY_RETRY_MS_MAX,
+};
 use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
 use countersign_core::invocation::Deadline;
-use countersign_core::limits::{
-    COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_PROBLEM_CHARS_MAX, DELIVERY_RETRY_MS,
-    DELIVERY_RETRY_MS_MAX, LINK_SECONDS_MAX,
-};
 use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
@@ -20,6 +19,7 @@ use futures_util::future::join_all;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use pipeline::Pipeline;
+use pipeline::limits::LINK_SECONDS_MAX;
 use serde_json::Value;
 use sources::mail::{Mailer, Senders};
 use sources::oauth::Own;
@@ -28,6 +28,7 @@ use sources::web::HostRule;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use store::limits::DELIVERY_PROBLEM_CHARS_MAX;
 use store::{ClaimedDelivery, DeliveryEnd, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -3,6 +3,7 @@
 //!
 //! How a notice travels is the business of a `Wire`, one for each kind of channel: `webhook`, `slack`, `smtp`.
 
+pub mod limits;
 pub mod slack;
 pub mod webhook;
 

@@ -3,11 +3,11 @@
 use super::{DeliveryError, Notice, Wire, secret};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
-use countersign_core::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sources::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
 use sources::mail::{Mail, MailAddress, MailLogin, MailServer, Mailer, Route, Security, Sender, Senders, Subject};
 use sources::oauth::Own;
 use std::sync::Arc;

@@ -5,14 +5,15 @@ use crate::App;
 use api::allowed::{AllowedCommand, NewAllowedRequest};
 use countersign_core::Principal;
 use countersign_core::allowed::AllowedList;
-use countersign_core::limits::{ALLOWED_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_VARIABLES_MAX};
 use countersign_core::ports::AddedSources;
 use countersign_core::ports::sources::McpServer;
 use homes::allowed::{AllowLists, Lists, id_of, program_of};
 use ipnet::IpNet;
+use sources::limits::{SOURCE_TEXT_BYTES_MAX, SOURCE_VARIABLES_MAX};
 use sources::mcp::{AllowedProgram, Plan};
 use sources::web::HostRule;
 use std::net::IpAddr;
+use store::limits::ALLOWED_MAX;
 use store::{AllowedRow, NewAllowed, SetAllowed};
 
 /// Something that is allowed.

@@ -1,10 +1,11 @@
 //! What the doors and the background loops work with: the parts that the composition root has put together, shared by every request.
 
 use crate::followed::Followed;
+use crate::limits::{SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
 use crate::one_time_login::OneTimeLogin;
 use crate::sign_in::SignIn;
 use countersign_core::action::Profile;
-use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
+use countersign_core::limits::LOGIN_TRIES_PER_MINUTE_MAX;
 use countersign_core::{Clock, OrgId, Random};
 use homes::{AddedRegistry, Homes};
 use host::master_key::MasterKeyFiles;

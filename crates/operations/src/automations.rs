@@ -15,7 +15,6 @@ use automation::definition::{self, Change, Definition, Facts, Kind, Read, Signat
 use automation::schedule::Schedule;
 use countersign_core::automation::{Automation, AutomationStatus, AutomationVersion, Draft, Firing, FiringReason, Trigger, TriggerType};
 use countersign_core::json::canonical_digits;
-use countersign_core::limits::AUTOMATIONS_MAX;
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Automations, Secrets};
@@ -27,6 +26,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use store::limits::AUTOMATIONS_MAX;
 use store::{AutomationFilter, FiringFilter, FromNow, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 
 /// The space of an automation whose author names none.

@@ -2,7 +2,8 @@
 
 use super::{Error, must};
 use crate::App;
-use countersign_core::limits::{CANARIES_MAX, CANARY_CHARS_MAX};
+use crate::limits::CANARIES_MAX;
+use countersign_core::limits::CANARY_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{CanaryId, Principal};
 use policy::scan::CANARY_BYTES_MIN;

@@ -5,12 +5,12 @@ use super::{Error, must, must_read, named, sight, spaces};
 use crate::App;
 use api::channel::NewChannelRequest;
 use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState};
-use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
 use notify::slack::Settings;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use store::limits::CHANNELS_MAX;
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 
 pub async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {

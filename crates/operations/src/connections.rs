@@ -3,14 +3,16 @@
 
 use super::{Error, must, must_read, sight, spaces};
 use crate::App;
+use crate::limits::CONNECTION_SPACES_MAX;
 use api::connection::NewConnectionRequest;
-use countersign_core::limits::{CONNECTION_SPACES_MAX, CONNECTION_TEXT_BYTES_MAX, SECRET_NAME_CHARS_MAX, SECRET_VALUE_BYTES_MAX};
+use countersign_core::limits::{SECRET_NAME_CHARS_MAX, SECRET_VALUE_BYTES_MAX};
 use countersign_core::ports::Principals;
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Permission;
 use countersign_core::{ConnectionId, Principal, Secret, SpaceId, Timestamp};
 use sources::connection::{Connected, Tested};
+use sources::limits::CONNECTION_TEXT_BYTES_MAX;
 use sources::mail::{MailAddress, Security};
 use sources::oauth::{Granted, Own, Returned};
 use std::collections::BTreeSet;

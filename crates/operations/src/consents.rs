@@ -2,8 +2,8 @@
 
 use super::{Error, must, must_be_person, sight, sources, spaces, words};
 use crate::App;
+use crate::limits::CONSENT_SECONDS_MAX;
 use countersign_core::consent::{Consent, in_our_words, is_purpose};
-use countersign_core::limits::CONSENT_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ConsentId, Principal};
 use store::{NewConsent, Page, PageRequest};

@@ -7,10 +7,10 @@ use crate::App;
 use api::automation::SaveDraftRequest;
 use automation::Mistake;
 use countersign_core::automation::{Automation, Draft};
-use countersign_core::limits::DRAFTS_MAX;
 use countersign_core::ports::Automations;
 use countersign_core::{DraftId, Principal, Space};
 use serde_json::Value;
+use store::limits::DRAFTS_MAX;
 use store::{Page, PageRequest};
 
 pub async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Draft>, Error> {

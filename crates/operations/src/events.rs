@@ -3,23 +3,25 @@
 
 use super::{Error, must, must_read, sight, spaces};
 use crate::App;
+use crate::limits::{
+    EVENT_ATTRIBUTE_CHARS_MAX, EVENT_ATTRIBUTES_MAX, EVENT_BYTES_MAX, EVENT_ID_CHARS_MAX, EVENT_SOURCE_CHARS_MAX, EVENT_SUBJECT_CHARS_MAX,
+    EVENT_TYPE_CHARS_MAX,
+};
 use api::event::{NewGroupRequest, PublishRequest, PublishedEvent};
 use api::event_types::is_ours;
 use api::stream::{Cursor, source_of};
-use countersign_core::limits::{
-    EVENT_ATTRIBUTE_CHARS_MAX, EVENT_ATTRIBUTES_MAX, EVENT_BYTES_MAX, EVENT_DELIVERIES_DEFAULT, EVENT_DELIVERIES_MAX, EVENT_ID_CHARS_MAX,
-    EVENT_SOURCE_CHARS_MAX, EVENT_SUBJECT_CHARS_MAX, EVENT_TYPE_CHARS_MAX, EVENTS_IN_FLIGHT_MAX, EVENTS_PER_CLAIM_MAX,
-    EVENTS_PER_REQUEST_MAX, GROUP_NAME_CHARS_MAX, GROUPS_MAX,
-};
+use countersign_core::limits::{EVENT_DELIVERIES_DEFAULT, EVENT_DELIVERIES_MAX, EVENTS_PER_REQUEST_MAX, GROUP_NAME_CHARS_MAX, GROUPS_MAX};
 use countersign_core::ports::bus::{ClaimRef, Claimed, Group, GroupName, NewEvent, NewGroup, Published, Start, Subscribed};
 use countersign_core::ports::events::{Cause, Event, Origin};
 use countersign_core::ports::{EventBus, EventFeed};
 use countersign_core::principal::Permission;
 use countersign_core::{OrgId, Principal, PrincipalId, SpaceId, Timestamp};
 use pipeline::ParamError;
+use runs::limits::EVENTS_PER_CLAIM_MAX;
 use serde_json::Value;
 use std::time::Duration;
 use store::Move;
+use store::limits::EVENTS_IN_FLIGHT_MAX;
 use tokio::time::Instant;
 
 /// Attributes of an event that the server alone sets.

@@ -2,11 +2,12 @@
 
 use super::{Error, spaces, stream};
 use crate::App;
+use crate::limits::EVENT_TYPE_CHARS_MAX;
 use automation::Mistake;
 use automation::filter::Filter;
 use automation::matcher::Matcher;
 use countersign_core::Principal;
-use countersign_core::limits::{EVENT_TYPE_CHARS_MAX, PAGE_ROWS_MAX};
+use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::ports::Automations;
 use durable::heavy;
 use serde_json::Value;

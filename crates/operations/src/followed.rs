@@ -1,5 +1,5 @@
 //! The orgs whose catalogue somebody follows. However many follow one, a single task looks at it, so what happens in an org costs one look and
-//! not one for each of them. What the task looks at is in `operations/seen.rs`.
+//! not one for each of them. What the task looks at is in `seen.rs`.
 
 use countersign_core::OrgId;
 use parking_lot::Mutex;

@@ -2,8 +2,9 @@
 
 use super::{Error, automations, must, sessions, sight, sources, spaces, words};
 use crate::App;
+use crate::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, NEAR_GRANTS_LOOKED_AT_MAX};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantStateName, GrantTerms, GrantedDefinition, SumMax};
-use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, NEAR_GRANTS_LOOKED_AT_MAX, PAGE_ROWS_MAX};
+use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, GrantId, Principal, PrincipalId, SessionId};

@@ -2,6 +2,7 @@
 //! writes. A door reads its input, calls an operation and shows the result: it holds no rule and writes nothing itself
 //! (`crates/testkit/tests/it/doors.rs`).
 
+pub mod limits;
 pub mod allowed;
 pub mod answers;
 pub mod artifacts;
@@ -55,9 +56,9 @@ pub use app::{App, Parts};
 pub use error::Error;
 pub use sign_in::SignIn;
 
-use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, OrgId, Principal, PrincipalId, UserId};
+use pipeline::limits::REASON_CHARS_MAX;
 
 /// Checks that the principal has the permission.
 fn must(by: &Principal, permission: Permission) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use super::{Error, must, spaces};
 use crate::App;
-use countersign_core::limits::OBSERVED_ROWS_MAX;
+use crate::limits::OBSERVED_ROWS_MAX;
 use countersign_core::observe::AskedFor;
 use countersign_core::principal::Permission;
 use countersign_core::{Principal, Space, Timestamp};

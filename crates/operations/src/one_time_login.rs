@@ -1,7 +1,7 @@
 //! The login that `serve` offers on its terminal: an address that logs the owner of the data folder in, once. It is kept in memory, so it
 //! ends with the process.
 
-use countersign_core::limits::ONE_TIME_LOGIN_SECONDS;
+use crate::limits::ONE_TIME_LOGIN_SECONDS;
 use countersign_core::{Digest, Random, Secret, Timestamp, random_bytes};
 use parking_lot::Mutex;
 use receipt::entry::payload_digest;

@@ -3,10 +3,11 @@
 use super::automations::rights::{self, Right};
 use super::{Error, automations, sight};
 use crate::App;
+use crate::limits::FIRE_KEY_CHARS_MAX;
 use ::runs::{Again, Asked};
 use countersign_core::automation::Firing;
 use countersign_core::json::{canonical_digits, outweighs};
-use countersign_core::limits::{FIRE_KEY_CHARS_MAX, LIGHT_BYTES_MAX};
+use countersign_core::limits::LIGHT_BYTES_MAX;
 use countersign_core::ports::runs::{Asker, Fired};
 use countersign_core::ports::{Automations, Invocations, Runs};
 use countersign_core::run::{Run, RunStatus, StepRecord};

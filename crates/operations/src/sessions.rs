@@ -3,8 +3,8 @@
 use super::tokens::wishes;
 use super::{Error, automations, must, sight, sources, spaces};
 use crate::App;
+use crate::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use api::identity::NewSessionRequest;
-use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;

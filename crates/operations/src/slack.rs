@@ -6,11 +6,12 @@ pub use notify::slack::signature::Signed;
 
 use super::Error;
 use crate::App;
+use crate::limits::SLACK_ANSWER_MS;
 use countersign_core::channel::{Channel, slack_consent};
-use countersign_core::limits::{SLACK_ANSWER_MS, SLACK_WINDOW_SECONDS};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Invocations, Principals, Secrets};
 use countersign_core::{ChannelId, Principal};
+use notify::limits::SLACK_WINDOW_SECONDS;
 use notify::slack::interaction::{self, Interaction, Pressed};
 use notify::slack::signature::{self, Wrong};
 use notify::slack::{Settings, SlackWire};

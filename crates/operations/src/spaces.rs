@@ -2,7 +2,7 @@
 
 use super::{Error, must, named, users};
 use crate::App;
-use countersign_core::limits::{SPACE_DEFAULTS_BYTES_MAX, SPACE_DEFAULTS_MAX, SPACE_MEMBERS_MAX};
+use crate::limits::{SPACE_DEFAULTS_BYTES_MAX, SPACE_DEFAULTS_MAX, SPACE_MEMBERS_MAX};
 use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
 use countersign_core::{Principal, Space, SpaceId, UserId, json};

@@ -2,8 +2,8 @@
 
 use super::{Error, must_read, must_read_session, sight};
 use crate::App;
+use crate::limits::{EVENTS_LOOKED_AT, EVENTS_PAGE_BYTES_MAX};
 use api::stream::Cursor;
-use countersign_core::limits::{EVENTS_LOOKED_AT, EVENTS_PAGE_BYTES_MAX};
 use countersign_core::ports::events::{ACTION_EXECUTED, Event};
 use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::principal::Permission;

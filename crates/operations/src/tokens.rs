@@ -3,8 +3,9 @@
 use super::users::{find, must_reach};
 use super::{Error, must, named};
 use crate::App;
+use crate::limits::DEVICE_CLASS_CHARS_MAX;
 use api::identity::{NewTokenRequest, RedeemRequest};
-use countersign_core::limits::{DEVICE_CLASS_CHARS_MAX, MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
+use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
 use countersign_core::mcp::McpWishes;
 use countersign_core::principal::{Device, Permission};
 use countersign_core::{Principal, PrincipalId, TokenId, UserId};

@@ -8,6 +8,7 @@ mod parts;
 mod revert;
 
 use crate::error::Error;
+use crate::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use crate::pipeline::Pipeline;
 use crate::walk::ending::is_away;
 use crate::walk::span;
@@ -16,7 +17,7 @@ use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{self, EndBatch, EventDraft, NewBatch, OpenedBatch};
-use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::part_of::BatchMode;
 use countersign_core::{
     ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json,

@@ -4,6 +4,7 @@
 //! caller is kept.
 
 use crate::error::Error;
+use crate::limits::LINES_CLEARED_MS;
 use crate::line::{Kept, Line, LineEnd, OnLine};
 use crate::pipeline::Pipeline;
 use crate::progress::Follower;
@@ -17,7 +18,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::LINES_CLEARED_MS;
 use countersign_core::{
     ActionId, Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, SessionId, SpaceId, Status, Timestamp, json,
 };

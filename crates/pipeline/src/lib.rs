@@ -4,6 +4,7 @@
 //! calls: `batch`, `preview`, `answers`, `recovery`, `progress`, `rules`. They depend on `walk`; `walk` depends on none of them
 //! (`crates/testkit/tests/it/parts.rs` checks this).
 
+pub mod limits;
 mod error;
 mod line;
 mod request;

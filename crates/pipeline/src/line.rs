@@ -1,7 +1,7 @@
 //! The line to a caller who stays until the result of its call comes. The door says what happens on it: an answer was handed over, the
 //! answer was delivered, or the caller has gone. What that means for the call is in `callers.rs`.
 
-use countersign_core::limits::LINE_YOUNG_MS;
+use crate::limits::LINE_YOUNG_MS;
 use countersign_core::{Digest, InvocationId};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 //! of a call, `scan` what is dangerous in it, and `drift` what changed in a definition since a person reviewed it. This crate performs no
 //! action.
 
+pub mod limits;
 pub mod facts;
 
 pub mod gate;

@@ -2,6 +2,7 @@
 //! Every function here depends on its arguments alone: callers pass in keys, times and bytes, and nothing is read or written.
 //! Read the modules in the order below. The others exist for `verify`, the last one.
 
+pub mod limits;
 pub mod entry;
 
 pub mod body;

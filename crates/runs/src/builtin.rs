@@ -1,9 +1,10 @@
 //! The source `builtin`: actions of the steps of automations themselves. It is here and not among the other sources because what it does is
 //! what a definition says, and `automation` alone reads paths and schemas. Its actions compute: they reach nothing and change nothing.
 
+use automation::limits::{JSONPATH_CHARS_MAX, TRANSFORM_SELECTED_MAX};
 use automation::{Mistake, transform};
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::{JSONPATH_CHARS_MAX, LOW_TIMEOUT_MS, TRANSFORM_SELECTED_MAX};
+use countersign_core::limits::LOW_TIMEOUT_MS;
 use countersign_core::source::{CallContext, Error as SourceError, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId, Tier};
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! A dry run of a plan: its templates are rendered over inputs, and over what the steps of an earlier run came to. Nothing is called.
 
 use crate::engine::Engine;
+use crate::limits::DRY_RUN_MS;
 use crate::program::{Program, StepProgram};
 use automation::template::{self, Context, Reason, RenderError, Template};
 use countersign_core::OrgId;
-use countersign_core::limits::DRY_RUN_MS;
 use countersign_core::run::{Phase, Run, StepRecord};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

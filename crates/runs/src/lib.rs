@@ -7,6 +7,7 @@
 //! store, behind the ports `Automations` and `Runs`; a worker that is killed at any moment has lost nothing. `builtin` has the actions that
 //! are steps' own, and `dry_run` says what steps would be called with.
 
+pub mod limits;
 mod again;
 mod backoff;
 mod builtin;

@@ -1,11 +1,12 @@
 //! The params of a step: JSON whose texts may be templates.
 
+use crate::limits::STEP_PARAMS_BYTES_MAX;
 use automation::Mistake;
 use automation::template::{self, Context, Names, Reason, RenderError, Renderer, Template};
 use countersign_core::Future;
 use countersign_core::call::Label;
 use countersign_core::json::escape;
-use countersign_core::limits::{PROVENANCE_MAX, STEP_PARAMS_BYTES_MAX};
+use pipeline::limits::PROVENANCE_MAX;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,6 +3,7 @@
 use crate::backoff;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use crate::program::StepProgram;
 use crate::walk::{Stepped, TIMED_OUT, Waits, Walk};
 use automation::definition::OnInterrupted;
@@ -12,7 +13,7 @@ use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::automation::TriggerType;
 use countersign_core::call::Label;
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{LEASE_SILENT_SECONDS, SOURCE_EARLY_MS, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::{LEASE_SILENT_SECONDS, SOURCE_EARLY_MS};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Action, ArtifactId, Call, Digest, Invocation, InvocationId, OrgId, Status, Timestamp, source};

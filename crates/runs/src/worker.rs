@@ -2,9 +2,10 @@
 //! belongs to somebody else by then, and all its writes are refused.
 
 use crate::engine::{Engine, Queue};
+use crate::limits::RUN_LEASE_MARGIN_SECONDS;
 use crate::walk::Signals;
 use countersign_core::RunId;
-use countersign_core::limits::{RUN_BEAT_SECONDS, RUN_LEASE_MARGIN_SECONDS, RUN_LEASE_SECONDS};
+use countersign_core::limits::{RUN_BEAT_SECONDS, RUN_LEASE_SECONDS};
 use countersign_core::ports::runs::Lease;
 use parking_lot::Mutex;
 use std::collections::HashMap;

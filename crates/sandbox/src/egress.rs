@@ -9,11 +9,12 @@
 //! may resolve and where a redirect may lead. The port is told of every line, refused ones included, and a request leaves only
 //! through it.
 
+use crate::limits::EGRESS_LINE_BYTES_MAX;
 use crate::orders::fd;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::egress::{Egress, Refused, Request, Response};
-use countersign_core::limits::{EGRESS_LINE_BYTES_MAX, EGRESS_RESPONSE_BYTES_MAX};
+use countersign_core::limits::EGRESS_RESPONSE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};

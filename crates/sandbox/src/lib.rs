@@ -5,6 +5,7 @@
 //! dead. The jail is this same binary, started again under another name (`main_if_asked`). It restricts itself in fourteen steps
 //! (`jail.rs`) and then executes the program. A step that fails ends the jail: there is no fallback to a weaker one.
 
+pub mod limits;
 mod error;
 mod spec;
 mod outcome;

@@ -1,9 +1,9 @@
 //! Keeps this server's lease, which tells the other servers on the same database that it lives. It lasts from before the first work until
 //! no call runs any more.
 
-use countersign_core::limits::LEASE_RENEW_SECONDS;
 use std::time::Duration;
 use store::Store;
+use store::limits::LEASE_RENEW_SECONDS;
 use tokio::task::JoinHandle;
 
 /// The lease of this server while it is renewed.

@@ -3,6 +3,7 @@
 //! `compose` builds the parts, `loops` has the background work, `mcp` mounts the MCP door beside the HTTP door, and `worker` is a server without
 //! doors. What it puts together stands in crates beside it: `host`, `homes`, `notify`, `stream`, `operations`, `http-door` and `mcp-door`.
 
+pub mod limits;
 mod compose;
 mod energy;
 mod lag;
@@ -23,7 +24,7 @@ pub use notify::{Courier, CourierConfig};
 pub use operations::{App, Parts, SignIn};
 pub use worker::work;
 
-use countersign_core::limits::DATABASE_WAIT_SECONDS;
+use crate::limits::DATABASE_WAIT_SECONDS;
 use countersign_core::{Clock as _, Secret};
 use durable::Pace;
 use host::{Tls, asked_to_stop, data_dir};
@@ -73,7 +74,7 @@ async fn recover(parts: &Parts) -> Result<(), Error> {
         }
         Ok::<(), pipeline::Error>(())
     });
-    let grace = Duration::from_secs(countersign_core::limits::RECOVERY_GRACE_SECONDS);
+    let grace = Duration::from_secs(crate::limits::RECOVERY_GRACE_SECONDS);
     match tokio::time::timeout(grace, &mut recovering).await {
         Ok(Ok(recovered)) => Ok(recovered?),
         Ok(Err(panicked)) => {

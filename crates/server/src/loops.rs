@@ -2,8 +2,8 @@
 //! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
 use crate::lag::Lags;
+use crate::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
 use countersign_core::breaker::BreakerState;
-use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
 use countersign_core::ports::{Breakers, Invocations};
 use countersign_core::{Clock, OrgId, Status, Timestamp};
 use homes::{AddedRegistry, Homes};

@@ -1,10 +1,10 @@
 //! Renders templates, the costly ones in workers of the sandbox: this very executable, started again.
 
+use crate::limits::RENDER_WORKERS_MAX;
+use automation::limits::{RENDER_CPU_MS, RENDER_LINE_BYTES_MAX, RENDER_MEMORY_BYTES, RENDER_WALL_MS};
 use automation::template::{Reason, RenderError, Renderer, Workers};
 use countersign_core::Future;
-use countersign_core::limits::{
-    RENDER_CPU_MS, RENDER_LINE_BYTES_MAX, RENDER_MEMORY_BYTES, RENDER_WALL_MS, RENDER_WORKERS_MAX, RENDERS_PER_WORKER,
-};
+use countersign_core::limits::RENDERS_PER_WORKER;
 use homes::jail::HELPER;
 use sandbox::worker::{Limits, Lost};
 use std::num::NonZero;

@@ -2,7 +2,8 @@
 //! Keys are made by us, so none leads out of the folder or the prefix.
 
 use crate::Error as SetupError;
-use countersign_core::limits::{ARTIFACT_BYTES_MAX, BLOB_REQUEST_SECONDS, HTTP_CONNECT_MS};
+use crate::limits::{BLOB_REQUEST_SECONDS, HTTP_CONNECT_MS};
+use countersign_core::limits::ARTIFACT_BYTES_MAX;
 use countersign_core::ports::{Blobs, Error};
 use countersign_core::{Future, Secret};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};

@@ -1,6 +1,7 @@
 //! The commands that verify a call. A command is split into words once, each word is compared with an operator's allowlist, and the command
 //! runs in the jail with the workspace read-only. There is no shell, and a command that only begins like an allowed one is not allowed.
 
+use crate::limits::PACKAGE_LOG_CHARS_MAX;
 use crate::program::{PLACES, Programs, SCRATCH, libraries};
 use crate::words::{last_line, patience, said, shown};
 use crate::workspace::path::WorkspacePath;
@@ -10,7 +11,7 @@ use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
 use countersign_core::jail::{self, Confinement, Ended, Jail, Turn};
-use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
+use countersign_core::limits::PACKAGE_MEMORY_MB_DEFAULT;
 use countersign_core::source::{CallContext, Error};
 use std::str::FromStr;
 use std::sync::Arc;

@@ -8,13 +8,13 @@ mod test;
 pub use mail::OrgSenders;
 pub use test::Tested;
 
+use crate::limits::CONNECTION_TEXT_BYTES_MAX;
 use crate::mail::Mailer;
 use crate::oauth::{self, Begun, Challenge, Credential, Fetch, Given, Granted, Own, Returned, origin};
 use crate::web::{HostRule, headers};
 use crate::words::{failed, refused, shown};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::limits::CONNECTION_TEXT_BYTES_MAX;
 use countersign_core::ports::connections::{
     Connection, ConnectionHeaders, ConnectionKind, ConnectionState, Connections, KeptConnections, Need, OpenConnection, Refusal, Wanted,
 };

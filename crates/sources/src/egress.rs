@@ -1,11 +1,12 @@
 //! The network access of a program in the jail: decides which of its requests may be sent, sends those, and counts all of them. The log shows
 //! only the method, the host and the status of a request, since a path or a query may be secret.
 
+use crate::limits::HTTP_REQUEST_BYTES_MAX;
 use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Step, Target, headers};
 use crate::words::{refused, shown};
 use countersign_core::egress::{Egress, OTHER, Refused, Request, Response};
 use countersign_core::jail::Meter;
-use countersign_core::limits::{CALL_TIMEOUT_MS, EGRESS_RESPONSE_BYTES_MAX, HTTP_REQUEST_BYTES_MAX};
+use countersign_core::limits::{CALL_TIMEOUT_MS, EGRESS_RESPONSE_BYTES_MAX};
 use countersign_core::source::{AfterError, CallContext, Error};
 use countersign_core::{ActionId, Future, InvocationId, SourceId};
 use ipnet::IpNet;

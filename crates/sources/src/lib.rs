@@ -7,6 +7,7 @@
 
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "its own tests ask a source directly"))]
 
+pub mod limits;
 pub mod blobs;
 pub mod builtin;
 pub mod command;

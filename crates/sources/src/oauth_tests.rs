@@ -2,7 +2,7 @@
 
 use super::fake::{CANARY, Fake, Reply, reply};
 use super::*;
-use countersign_core::limits::OAUTH_ANSWER_BYTES_MAX;
+use crate::limits::OAUTH_ANSWER_BYTES_MAX;
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, ConnectionState};
 use countersign_core::{ConnectionId, PrincipalId};
 use kept::{Client, ClientAuth, Registered};

@@ -2,11 +2,11 @@
 //! and in time. It goes to exactly the place that was checked and follows no redirect.
 
 use crate::Error as SetupError;
+use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_ANSWER_MS};
 use crate::oauth::is_private_to_read;
 use crate::web::{Allowed, Deadline, Exchange, HostList, HostRule, Sent, Target, asks_to_come_back};
 use crate::words::refused;
 use countersign_core::Secret;
-use countersign_core::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_ANSWER_MS};
 use countersign_core::source::Error;
 use ipnet::IpNet;
 use parking_lot::RwLock;

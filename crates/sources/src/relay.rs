@@ -2,12 +2,12 @@
 //! that it may reach. The program knows nothing of it, and TLS stays closed. The log and the metrics say where each connection went and how
 //! much it carried, and never what.
 
+use crate::limits::{
+    RELAY_CONNECTIONS_IN_ALL_MAX, RELAY_CONNECTIONS_MAX, RELAY_IDLE_SECONDS, RELAY_LINES_PER_MINUTE, RELAY_QUESTIONS_PER_SECOND,
+};
 use crate::resolver::{Known, Names, Question};
 use crate::web::{Allowed, Lookup, NotConnected, Scheme, ask_the_system};
 use crate::words::shown;
-use countersign_core::limits::{
-    RELAY_CONNECTIONS_IN_ALL_MAX, RELAY_CONNECTIONS_MAX, RELAY_IDLE_SECONDS, RELAY_LINES_PER_MINUTE, RELAY_QUESTIONS_PER_SECOND,
-};
 use countersign_core::network::{Network, Refused, Sockets};
 use countersign_core::{Future, SourceId, jail};
 use parking_lot::Mutex;

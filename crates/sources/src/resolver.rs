@@ -1,8 +1,8 @@
 //! The resolver of a jailed program. It knows only the names that the program may reach, gives each of them an address in the jail, and asks
 //! nobody: so a question reaches nothing, whatever is written in it.
 
+use crate::limits::RELAY_NAMES_MAX;
 use crate::web::Allowed;
-use countersign_core::limits::RELAY_NAMES_MAX;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 

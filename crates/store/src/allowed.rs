@@ -3,10 +3,10 @@
 
 use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
+use crate::limits::ALLOWED_MAX;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::allowed::AllowedList;
-use countersign_core::limits::ALLOWED_MAX;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;

@@ -2,12 +2,10 @@
 
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::events::tell;
+use crate::limits::{BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX};
 use crate::{Error, Store};
 use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, CountedFailure, FailureRate, LetThrough};
-use countersign_core::limits::{
-    BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX,
-    LISTING_RETRY_SECONDS,
-};
+use countersign_core::limits::{BREAKER_FAILURES_MAX, LISTING_RETRY_SECONDS};
 use countersign_core::ports::Breakers;
 use countersign_core::{Future, OrgId, SourceId, Timestamp, source};
 use serde_json::json;

@@ -4,8 +4,9 @@
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::dead_letters::bury;
 use crate::events::{publish_in, read_event, select_event, tell};
+use crate::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENTS_IN_FLIGHT_MAX};
 use crate::{Error, Store};
-use countersign_core::limits::{DELIVERY_PROBLEM_CHARS_MAX, EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUP_HELD_SECONDS, GROUPS_MAX};
+use countersign_core::limits::{EVENT_LEASE_SECONDS, GROUP_HELD_SECONDS, GROUPS_MAX};
 use countersign_core::ports::EventBus;
 use countersign_core::ports::bus::{ClaimRef, Claimed, Group, GroupName, NewEvent, NewGroup, Published, Start, Subscribed};
 use countersign_core::ports::events::Event;

@@ -3,10 +3,10 @@
 
 use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::limits::CHANNELS_MAX;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Channel, ChannelKind};
-use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::session::Attendance;

@@ -3,9 +3,9 @@
 
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::events::tell;
+use crate::limits::{DEAD_LETTER_DAYS, DELIVERY_PROBLEM_CHARS_MAX};
 use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::limits::{DEAD_LETTER_DAYS, DELIVERY_PROBLEM_CHARS_MAX};
 use countersign_core::ports::bus::{DeadEvent, GroupName, LetterKind, OUR_GROUPS};
 use countersign_core::ports::events::Event;
 use countersign_core::{DeadLetterId, InvocationId, OrgId, PrincipalId, Timestamp, random_bytes};

@@ -4,11 +4,11 @@
 
 use crate::channels::{Since, not_for};
 use crate::db::{Columns, Row, Tx, Val, all, count, only, vals};
+use crate::limits::{DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS, OUTBOX_EVENTS};
 use crate::orgs::not_among;
 use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Delivery, DeliveryState, Moment, Told};
-use countersign_core::limits::{DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS, OUTBOX_EVENTS};
 use countersign_core::ports::EventFeed;
 use countersign_core::session::Attendance;
 use countersign_core::{Band, ChannelId, DeliveryId, InvocationId, OrgId, PrincipalId, SpaceId, Status, Tier, Timestamp, random_bytes};

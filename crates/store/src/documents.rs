@@ -5,9 +5,9 @@ mod search;
 pub(crate) mod words;
 
 use crate::db::{Columns, Row, Val, all, only, vals};
+use crate::limits::FORGET_ROWS;
 use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::limits::FORGET_ROWS;
 use countersign_core::ports::Documents;
 use countersign_core::ports::documents::{ChangedDocuments, Document, DocumentChanges, DocumentHit, DocumentQuery, DocumentState};
 use countersign_core::{Digest, DocumentId, Future, OrgId, SpaceId};

@@ -1,10 +1,10 @@
 //! Drafts of automations: definitions that wait for a person to save them. Nothing runs by them, so the audit log does not know them.
 
 use crate::db::{Columns, Row, Val, count, only, vals};
+use crate::limits::{DRAFT_SECONDS, DRAFTS_MAX};
 use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Draft};
-use countersign_core::limits::{DRAFT_SECONDS, DRAFTS_MAX};
 use countersign_core::{AutomationId, Digest, DraftId, OrgId, PrincipalId, SpaceId, random_bytes};
 use serde_json::Value;
 use std::collections::BTreeSet;

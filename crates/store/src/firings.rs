@@ -5,14 +5,12 @@ use crate::automations::table::find_in;
 use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
 use crate::events::publish_in;
 use crate::events::tell_in;
+use crate::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, FORGET_ROWS, FORGET_WRITES, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS};
 use crate::notifications::notify_in;
 use crate::runs::end::drop_oldest;
 use crate::runs::start::{Slot, insert_run};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
-use countersign_core::limits::{
-    FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS, FORGET_ROWS, FORGET_WRITES, TRIGGER_CROWDED_SECONDS, TRIGGER_PAUSE_SECONDS,
-};
 use countersign_core::ports::automations::SkippedTicks;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};

@@ -2,11 +2,11 @@
 
 use crate::db::{Columns, Db, Row, Tx, Val, all, count, only, vals};
 use crate::events::tell;
+use crate::limits::GRANT_REQUEST_SECONDS;
 use crate::orgs::places;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantStateName, GrantTerms, GrantedDefinition, SumMax};
-use countersign_core::limits::GRANT_REQUEST_SECONDS;
 use countersign_core::{
     ActionId, Amount, Digest, GrantId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId,
     random_bytes,

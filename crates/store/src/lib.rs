@@ -2,6 +2,7 @@
 //! Read `db` for how writes are batched, `seal` for how entries are signed inside them, `invocations` for the life of a call.
 //! SQL lives here and nowhere else; every statement names the org it is for.
 
+pub mod limits;
 mod db;
 mod keys;
 mod migrate;
@@ -109,7 +110,7 @@ pub use stats::ActionStats;
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, User, UserChange};
 
-use countersign_core::limits::READINESS_SECONDS;
+use crate::limits::READINESS_SECONDS;
 use countersign_core::{Clock, Future, OrgId, Random, ServerId, SpaceId, random_bytes};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 
 use crate::db::{Columns, Row, only, vals};
 use crate::keys::Keychain;
+use crate::limits::{LOGGED_IN_SECONDS, LOGGED_IN_SECONDS_MAX, LOGINS_PER_TOKEN_MAX};
 use crate::tokens::draw_token;
 use crate::{Error, Store};
-use countersign_core::limits::{LOGGED_IN_SECONDS, LOGGED_IN_SECONDS_MAX, LOGINS_PER_TOKEN_MAX};
 use countersign_core::ports::Principals;
 use countersign_core::{OrgId, Principal, Secret, Timestamp, TokenId};
 use serde_json::json;

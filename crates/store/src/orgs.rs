@@ -3,12 +3,12 @@
 use crate::archive::digest_of;
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::keys::Purpose;
+use crate::limits::INVITATION_SECONDS;
 use crate::rule_log::{self, RuleEvent};
 use crate::tokens::kind::TokenKind;
 use crate::tokens::make::{Maker, NewToken, draw_token, insert_token};
 use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Keeps, Quorum, SelfApproval, Space, SpaceRedaction};
 use countersign_core::{Digest, LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, json, random_bytes};

@@ -4,10 +4,10 @@
 use crate::batches::{SELECT_BATCH, read_batch};
 use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::invocations::table::{read_invocation, select_invocation};
+use crate::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS, FORGET_WRITES};
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::invocation::{NOT_KEPT, ReceiptRef};
-use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS, FORGET_WRITES};
 use countersign_core::retention::Retention;
 use countersign_core::{Batch, Digest, Invocation, OrgId, PrincipalId, RunId, SpaceId, Timestamp};
 use receipt::body::RuleChange;

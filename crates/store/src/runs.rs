@@ -18,10 +18,11 @@ use crate::db::{Columns, Row, Val, all, count, only, vals};
 use crate::firings::fire_in;
 use crate::gatherings::{fire_gathered_in, gather_in};
 use crate::invocations::table::{read_invocation, select_invocation};
+use crate::limits::RUN_FORGOTTEN_SECONDS;
 use crate::orgs::{not_among, places};
 use crate::sweep::SWEEP_ROWS;
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::limits::{RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS};
+use countersign_core::limits::RUN_LEASE_SECONDS;
 use countersign_core::ports::Runs;
 use countersign_core::ports::runs::{
     Fired, FiredGathering, Gathered, GatheredEvent, Gathering, KeptLease, Lease, NewFiring, ReserveBudget, Reserved, SavedRun,

@@ -7,9 +7,9 @@ pub use uses::SecretUse;
 
 use self::uses::USES;
 use crate::db::{Columns, Row, Tx, only, vals};
+use crate::limits::SECRET_USED_SECONDS;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::limits::SECRET_USED_SECONDS;
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::{Future, OrgId, PrincipalId, Secret, SecretId, Timestamp, random_bytes};

@@ -2,8 +2,8 @@
 
 use crate::db::lease::gone_before;
 use crate::db::{Columns, Row, all, vals};
+use crate::limits::SERVER_REMEMBERED_SECONDS;
 use crate::{Error, Store};
-use countersign_core::limits::SERVER_REMEMBERED_SECONDS;
 use countersign_core::{ServerId, Timestamp};
 
 /// A server that works on the database now, or did recently.

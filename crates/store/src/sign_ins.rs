@@ -4,10 +4,10 @@
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
+use crate::limits::{LOGGED_IN_SECONDS, LOGIN_SECONDS, SIGN_INS_OPEN_MAX};
 use crate::tokens::{Maker, SIGN_IN_TOKEN, SignIn, TokenKind, draw_token, insert_token};
 use crate::users::{insert_row, lock_owners, lock_user, set_role};
 use crate::{Error, Store, seal};
-use countersign_core::limits::{LOGGED_IN_SECONDS, LOGIN_SECONDS, SIGN_INS_OPEN_MAX};
 use countersign_core::principal::Role;
 use countersign_core::{Digest, OrgId, Secret, TokenId, UserId, random_bytes};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! How well an action does: counted over its last calls, from columns that the end of each call has written.
 
 use crate::db::{Columns, Row, Val, all, vals};
+use crate::limits::STATS_CALLS_MAX;
 use crate::orgs::not_among;
 use crate::{Error, Store};
-use countersign_core::limits::STATS_CALLS_MAX;
 use countersign_core::{ActionId, OrgId, SpaceId, Status, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,11 @@
 //! People: their role, the strictest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
+use crate::limits::INVITATION_SECONDS;
 use crate::rule_log::{self, RuleEvent};
 use crate::tokens::kind::TokenKind;
 use crate::tokens::make::{Maker, NewToken, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::{Band, OrgId, Principal, PrincipalId, Timestamp, UserId, random_bytes};
 use receipt::body::{IdentityChange, RuleChange};

@@ -1,7 +1,8 @@
 //! The live stream. One reader for each org reads its events and hands them to every open stream of the org, so an idle stream costs a place
-//! in a list and no query. A stream that begins in the past first reads on by itself (`stream/subscription.rs`).
-//! Who may open a stream, and what each principal is told, is decided in `operations/stream.rs`; how it is sent, in `http/stream.rs`.
+//! in a list and no query. A stream that begins in the past first reads on by itself (`subscription.rs`).
+//! Who may open a stream, and what each principal is told, is decided in `operations/stream.rs`; how it is sent, in `http-door/src/stream.rs`.
 
+pub mod limits;
 pub mod tries;
 
 mod strangers;
@@ -13,8 +14,9 @@ mod tests;
 
 pub use subscription::{Next, Subscription};
 
+use crate::limits::{STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAMS_MAX, STREAMS_PER_ORG_MAX};
 use api::stream::{Cursor, Frame, frames, session_of};
-use countersign_core::limits::{LIGHT_BYTES_MAX, STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAMS_MAX, STREAMS_PER_ORG_MAX};
+use countersign_core::limits::LIGHT_BYTES_MAX;
 use countersign_core::ports::EventFeed;
 use countersign_core::ports::events::Event;
 use countersign_core::{OrgId, SessionId, Status};

@@ -2,8 +2,8 @@
 //! none from the others.
 
 use super::NotOpened;
+use crate::limits::{STREAM_STRANGERS_MAX, STREAM_STRANGERS_PER_ADDRESS_MAX};
 use crate::tries::network_of;
-use countersign_core::limits::{STREAM_STRANGERS_MAX, STREAM_STRANGERS_PER_ADDRESS_MAX};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;

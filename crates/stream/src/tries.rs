@@ -1,8 +1,8 @@
 //! How often an address has tried to log in with a wrong token, or has begun to sign in. Nobody guesses a token; this keeps those who try from
 //! costing much.
 
+use crate::limits::LOGIN_TRIES_ADDRESSES_MAX;
 use countersign_core::Timestamp;
-use countersign_core::limits::LOGIN_TRIES_ADDRESSES_MAX;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -6,9 +6,9 @@
 use super::bounds;
 use super::facts::did_you_mean;
 use crate::Mistake;
+use crate::limits::{INPUT_CHECKS_MAX, INPUT_SCHEMA_BYTES_MAX, INPUT_SCHEMA_DEPTH_MAX, INPUT_SCHEMA_PARTS_MAX};
 use crate::mistake::in_lower_case;
 use countersign_core::json::escape;
-use countersign_core::limits::{INPUT_CHECKS_MAX, INPUT_SCHEMA_BYTES_MAX, INPUT_SCHEMA_DEPTH_MAX, INPUT_SCHEMA_PARTS_MAX};
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

@@ -3,7 +3,8 @@
 use super::facts::{ActionFacts, Facts, did_you_mean};
 use super::{Definition, Step};
 use crate::Mistake;
-use countersign_core::limits::{CALL_TIMEOUT_MS, QUEUE_FAST_SECONDS, QUEUE_MEDIUM_SECONDS};
+use crate::limits::{QUEUE_FAST_SECONDS, QUEUE_MEDIUM_SECONDS};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 
 pub(super) const AUTO: &str = "auto";
 const QUEUES: [&str; 4] = [AUTO, "fast", "medium", "long"];

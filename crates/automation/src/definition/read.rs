@@ -3,8 +3,8 @@
 use super::facts::Facts;
 use super::triggers::Found;
 use super::{Definition, aliases, bounds, dollars, input_schema, queue, shape, steps, triggers};
+use crate::limits::{DEFINITION_MISTAKES_MAX, METADATA_BYTES_MAX};
 use crate::{Mistake, inputs};
-use countersign_core::limits::{DEFINITION_MISTAKES_MAX, METADATA_BYTES_MAX};
 use countersign_core::{Digest, json};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

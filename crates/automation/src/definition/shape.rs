@@ -3,9 +3,9 @@
 use super::codes::known;
 use super::facts::did_you_mean;
 use crate::Mistake;
+use crate::limits::DEFINITION_MISTAKES_MAX;
 use crate::mistake::in_lower_case;
 use countersign_core::json::escape;
-use countersign_core::limits::DEFINITION_MISTAKES_MAX;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};

@@ -6,8 +6,8 @@ use super::schema::STEP_LISTS;
 use super::triggers::Found;
 use super::{aliases, config, input_schema};
 use crate::Mistake;
+use crate::limits::{ON_FAILURE_SECONDS_MAX, PLAN_STEPS_MAX, RUN_SECONDS_DEFAULT};
 use countersign_core::Mode;
-use countersign_core::limits::{ON_FAILURE_SECONDS_MAX, PLAN_STEPS_MAX, RUN_SECONDS_DEFAULT};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 

@@ -3,8 +3,8 @@
 use super::facts::{Facts, did_you_mean};
 use super::{input_schema, parts, self_loop};
 use crate::Mistake;
+use crate::limits::TRIGGERS_MAX;
 use countersign_core::json::escape;
-use countersign_core::limits::TRIGGERS_MAX;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

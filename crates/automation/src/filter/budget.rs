@@ -2,8 +2,8 @@
 
 use super::{Filter, Member, Operator};
 use crate::Mistake;
+use crate::limits;
 use countersign_core::json::escape;
-use countersign_core::limits;
 
 pub(super) const TOO_COMPLEX: &str = "filter_too_complex";
 pub(super) const BARE_REGEX_COST: u32 = 32;

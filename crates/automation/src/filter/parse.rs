@@ -3,8 +3,8 @@
 use super::pattern::Refused;
 use super::{Filter, Member, Number, Operator, Path, Pattern, Scalar, budget};
 use crate::Mistake;
+use crate::limits;
 use countersign_core::json::escape;
-use countersign_core::limits;
 use countersign_core::nearest::nearest;
 use serde_json::{Map, Value};
 

@@ -4,7 +4,7 @@
 //! made anew for every byte. So the whole automaton is made beforehand, as a table in which each byte is one look. Where the table would be too
 //! large, a byte is taken to cost as many looks as the automaton has states, and that number is bounded.
 
-use countersign_core::limits;
+use crate::limits;
 use regex_automata::dfa::{Automaton, StartKind, dense, sparse};
 use regex_automata::meta::{BuildError, Regex};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};

@@ -1,6 +1,6 @@
 //! The JSON Schema of filters, with the rules as descriptions: an editor shows them, and a model that writes filters reads them.
 
-use countersign_core::limits;
+use crate::limits;
 use serde_json::{Value, json};
 
 /// The schema's name.

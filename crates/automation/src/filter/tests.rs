@@ -1,7 +1,7 @@
 //! One test per row of the rules, and what is refused.
 
 use super::*;
-use countersign_core::limits;
+use crate::limits;
 use serde_json::json;
 
 fn check(filter: Value, event: Value, expected: bool) {

@@ -6,7 +6,7 @@ use super::segment::{Inner, PathIndex, Probe, Segment};
 use super::trie::Found;
 use crate::filter::ScalarRef;
 use crate::filter::naive::together;
-use countersign_core::limits;
+use crate::limits;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;

@@ -145,7 +145,7 @@ fn the_work_for_one_event_is_bounded() {
         |count: usize| matcher.matching(&Event { space: None, event_type: "t", value: &json!({ "t": texts[..count] }) }).exceeding.len();
     assert_eq!(of_texts(1), 0);
     // The first half of what was judged is given up for the second, and with that the rest can be judged.
-    let most = usize::try_from(countersign_core::limits::EVENT_WORK_MAX / (60 * (16 * 1024 + 1))).unwrap();
+    let most = usize::try_from(crate::limits::EVENT_WORK_MAX / (60 * (16 * 1024 + 1))).unwrap();
     assert_eq!(of_texts(60), most - most / 2 + 1);
 }
 

@@ -4,7 +4,7 @@ use super::Schedule;
 use super::cron::Cron;
 use super::zone::Zone;
 use crate::Mistake;
-use countersign_core::limits::{
+use crate::limits::{
     CATCH_UP_MAX, CATCH_UP_MAX_DEFAULT, CATCH_UP_WINDOW_SECONDS_DEFAULT, CATCH_UP_WINDOW_SECONDS_MAX, CATCH_UP_WINDOW_SECONDS_MIN,
 };
 use serde_json::{Map, Value, json};

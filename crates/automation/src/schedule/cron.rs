@@ -23,7 +23,7 @@ pub(super) struct Cron {
 
 impl Cron {
     pub(super) fn parse(expression: &str) -> Result<Self, Vec<Mistake>> {
-        let chars_max = countersign_core::limits::CRON_CHARS_MAX;
+        let chars_max = crate::limits::CRON_CHARS_MAX;
         if expression.chars().count() > chars_max {
             return Err(vec![
                 Mistake::new("cron_invalid", format!("the expression is longer than {chars_max} characters"))
@@ -105,7 +105,7 @@ impl Cron {
 
     /// A schedule this frequent often looks for something that an event would tell.
     pub(super) fn warning(&self) -> Option<Mistake> {
-        let often = i64::from(countersign_core::limits::SCHEDULE_OFTEN_SECONDS);
+        let often = i64::from(crate::limits::SCHEDULE_OFTEN_SECONDS);
         let within_a_day = self.times.windows(2).any(|pair| pair[1] - pair[0] < often);
         let over_midnight = || {
             let (Some(first), Some(last)) = (self.times.first(), self.times.last()) else { return false };

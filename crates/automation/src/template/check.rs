@@ -8,7 +8,7 @@ mod walk;
 
 use super::{Names, Template};
 use crate::Mistake;
-use countersign_core::limits::{TEMPLATE_BRANCHES_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_TAG_TOKENS_MAX};
+use crate::limits::{TEMPLATE_BRANCHES_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_TAG_TOKENS_MAX};
 use minijinja::machinery::ast::{Expr, Stmt};
 use minijinja::machinery::{Token, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;

@@ -1,8 +1,8 @@
 //! What a template reads: facts about the run, its inputs, and the outputs of earlier steps.
 
 use super::error::{Reason, RenderError};
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use countersign_core::Timestamp;
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use countersign_core::run::RunFailure;
 use minijinja::value::Serde;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use super::error::{Reason, RenderError};
 use super::json::{Limit, text_of, undefined, value_of};
 use super::{filters, kinds};
-use countersign_core::limits::{TEMPLATE_DEPTH_MAX, TEMPLATE_FUEL, TEMPLATE_OUTPUT_BYTES_MAX};
+use crate::limits::{TEMPLATE_DEPTH_MAX, TEMPLATE_FUEL, TEMPLATE_OUTPUT_BYTES_MAX};
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use std::error::Error as _;

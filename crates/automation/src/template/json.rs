@@ -1,7 +1,7 @@
 //! How values look: a string as itself, nothing as nothing, everything else as JSON, with keys in order and integers exact.
 
 use super::error::Reason;
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value};
 use serde_json::Number;

@@ -5,8 +5,8 @@ use super::context::Context;
 use super::engine;
 use super::error::{Reason, RenderError};
 use super::worker::{Answer, Form, Request};
+use crate::limits::RENDER_LINE_BYTES_MAX;
 use countersign_core::Future;
-use countersign_core::limits::RENDER_LINE_BYTES_MAX;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 use super::names::{RUN, RUN_ERROR, RUN_FAILED};
 use super::*;
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use countersign_core::{Future, Timestamp};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! Templates that would take all time or all memory of a process that renders them. Each dies in its worker, and the next render works.
 
 use crate::workers::{Pool, pool};
+use automation::limits::RENDER_CPU_MS;
 use automation::template::{Context, Names, Renderer, Workers, check};
-use countersign_core::limits::RENDER_CPU_MS;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
 //! The pool of real workers that the tests render with.
 
+use automation::limits::{RENDER_CPU_MS, RENDER_LINE_BYTES_MAX, RENDER_MEMORY_BYTES, RENDER_WALL_MS};
 use automation::template::{Reason, RenderError, Renderer, Workers};
 use countersign_core::Future;
-use countersign_core::limits::{RENDER_CPU_MS, RENDER_LINE_BYTES_MAX, RENDER_MEMORY_BYTES, RENDER_WALL_MS, RENDERS_PER_WORKER};
+use countersign_core::limits::RENDERS_PER_WORKER;
 use sandbox::worker::{Limits, Lost};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -5,11 +5,11 @@ pub(super) mod bridge;
 mod message;
 
 use crate::context::Environment;
+use crate::limits::MCP_LINE_BYTES_MAX;
 use crate::shared::*;
 use api::identity::SessionView;
 use bridge::{Bridge, Out};
 use clap::Args;
-use countersign_core::limits::MCP_LINE_BYTES_MAX;
 use tokio::sync::mpsc;
 
 pub(crate) const EXAMPLES: &str = "\

@@ -1,8 +1,8 @@
 //! Implements the port `core::resident` with the sandbox.
 
 use super::{SandboxJail, binds, confining, ended, inputs, open_way_out, without_outcome};
+use crate::limits::{MCP_PROGRAM_FOLDER_FILES_MAX, MCP_PROGRAM_FOLDER_LOOK_MS, RESIDENT_STDERR_BYTES_MAX};
 use countersign_core::jail::{Ended, Error};
-use countersign_core::limits::{MCP_PROGRAM_FOLDER_FILES_MAX, MCP_PROGRAM_FOLDER_LOOK_MS, RESIDENT_STDERR_BYTES_MAX};
 use countersign_core::resident::{Child, Folder, Resident, Residents, Spec, StderrTail};
 use sandbox::{Limits, Program, Stay};
 use serde_json::Value;

@@ -1,12 +1,12 @@
 //! Decides which programs may run now. Programs are heavy, so only a few run at once, and a hanging one must not keep the others from
 //! running.
 
-use countersign_core::effect::Progress;
-use countersign_core::jail::{Error, Turn};
-use countersign_core::limits::{
+use crate::limits::{
     AFTERWARDS_RUNS_AT_ONCE as AFTERWARDS_AT_ONCE, AFTERWARDS_RUNS_OF_ONE as AFTERWARDS_OF_ONE, PACKAGE_RUNS_AT_ONCE as MAKING_OF_ONE,
     PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE, RESIDENTS_AT_ONCE, RESIDENTS_OF_ONE,
 };
+use countersign_core::effect::Progress;
+use countersign_core::jail::{Error, Turn};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use super::interaction::{APPROVE, DENY, OPEN, Shown};
 use crate::Notice;
+use crate::limits::{SLACK_PARAMS_CHARS_MAX, SLACK_TEXT_CHARS_MAX};
 use countersign_core::action::Class;
 use countersign_core::invocation::Deadline;
-use countersign_core::limits::{SLACK_PARAMS_CHARS_MAX, SLACK_TEXT_CHARS_MAX};
 use countersign_core::{Invocation, Status, clean};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Whether a request came from Slack, as Slack documents it (<https://docs.slack.dev/authentication/verifying-requests-from-slack>): an
 //! HMAC-SHA256 over `v0:timestamp:body` under the signing secret of the app, not older than five minutes.
 
+use crate::limits::SLACK_WINDOW_SECONDS;
 use countersign_core::Timestamp;
-use countersign_core::limits::SLACK_WINDOW_SECONDS;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 

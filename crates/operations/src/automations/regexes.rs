@@ -5,7 +5,7 @@ use crate::App;
 use automation::Mistake;
 use automation::definition::{Event, Kind, Read};
 use automation::filter::Filter;
-use countersign_core::limits::FILTER_BARE_REGEXES_MAX;
+use automation::limits::FILTER_BARE_REGEXES_MAX;
 use countersign_core::ports::Automations;
 use countersign_core::{AutomationId, Space};
 use durable::heavy;

@@ -4,16 +4,15 @@ use super::super::connections::{self, spaces_of};
 use super::super::packages::{blocking, packages_of};
 use super::super::{Error, words};
 use crate::App;
+use crate::limits::SOURCE_TITLE_CHARS_MAX;
 use api::source::{EditSourceRequest, NewSourceRequest, VariableRequest};
-use countersign_core::limits::{
-    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX,
-    SOURCE_VARIABLES_MAX,
-};
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, LIST_TIMEOUT_MS_MAX};
 use countersign_core::ports::Connections;
 use countersign_core::ports::connections::{Connection, Wanted};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings, Variable, VariableValue};
 use countersign_core::{ActionId, ConnectionId, Principal, SourceId, SpaceId, Tier, clean};
+use sources::limits::{CONNECTION_TEXT_BYTES_MAX, SOURCE_TEXT_BYTES_MAX, SOURCE_VARIABLES_MAX};
 use sources::mcp::AllowedProgram;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
 //! A person's answer to a pending invocation. An approval covers exactly one call, is used once, and runs the call at once.
 
 use crate::error::{Conflict, Error, ParamError};
+use crate::limits::REASON_CHARS_MAX;
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
 use crate::rules::grants::{check_bounds, check_sum_of};
@@ -13,7 +14,6 @@ use countersign_core::decision::Drift;
 use countersign_core::grant::{GrantScope, SumMax};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Failure, GrantOffer};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
-use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::part_of::BatchMode;
 use countersign_core::principal::Permission;
 use countersign_core::session::{SelfApproval, Space};

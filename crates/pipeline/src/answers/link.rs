@@ -4,10 +4,10 @@
 
 use super::approve::must_approve;
 use crate::error::{Conflict, Error, ParamError};
+use crate::limits::LINK_SECONDS_MAX;
 use crate::pipeline::Pipeline;
 use countersign_core::action::Class;
 use countersign_core::ledger::{LinkMaker, NewLink};
-use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::{ChannelId, Digest, Invocation, InvocationId, OrgId, Principal, Status, Timestamp, TokenId};
 
 /// A new link.

@@ -3,7 +3,8 @@
 
 use super::eyes::Eyes;
 use super::listing::{Actions, Listed, Listing, are_same};
-use countersign_core::limits::{LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
+use crate::limits::LISTING_WAIT_MS;
+use countersign_core::limits::{LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS};
 use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
 use countersign_core::{Action, Clock, OrgId, Timestamp};
 use futures_util::FutureExt;

@@ -1,6 +1,7 @@
 //! Recovery after a crash or a restart, and the regular sweep: ends or resumes invocations that are expired, stale or interrupted.
 
 use crate::error::Error;
+use crate::limits::RECOVERED_AT_ONCE;
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
 use crate::walk::ground::Walking;
@@ -8,7 +9,7 @@ use crate::walk::span;
 use countersign_core::effect::Purpose;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
-use countersign_core::limits::{RECOVERED_AT_ONCE, RUNNING_SECONDS_MAX};
+use countersign_core::limits::RUNNING_SECONDS_MAX;
 use countersign_core::part_of::BatchMode;
 use countersign_core::{Invocation, InvocationId, OrgId, Status, Timestamp};
 use futures_util::{StreamExt as _, stream};

@@ -1,7 +1,7 @@
 //! Checks effects again that could not be checked when they were made.
 
+use crate::limits::{RECOVERED_AT_ONCE, UNVERIFIED_SECONDS};
 use crate::pipeline::Pipeline;
-use countersign_core::limits::{RECOVERED_AT_ONCE, UNVERIFIED_SECONDS};
 use countersign_core::{InvocationId, OrgId, Status};
 use futures_util::{StreamExt as _, stream};
 

@@ -1,8 +1,8 @@
 //! The limits of a grant: whether they make sense by themselves, and for the action that the grant is about.
 
 use crate::error::{Error, ParamError};
+use crate::limits::{GRANT_SECONDS_MAX, GRANT_SUM_POINTER_BYTES_MAX, GRANT_SUM_SECONDS_MAX};
 use countersign_core::grant::SumMax;
-use countersign_core::limits::{GRANT_SECONDS_MAX, GRANT_SUM_POINTER_BYTES_MAX, GRANT_SUM_SECONDS_MAX};
 use countersign_core::{Action, Amount};
 use serde_json::Value;
 

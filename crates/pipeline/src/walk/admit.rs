@@ -1,13 +1,13 @@
 //! Stage 1: may this principal invoke in this session now? This is checked before the call itself is looked at.
 
 use crate::error::Error;
+use crate::limits::DECISIONS_MAX;
 use crate::request::{Outcome, Request};
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
 use countersign_core::batch::{Batch, PartEffect};
 use countersign_core::invocation::{Intention, TakenOut};
 use countersign_core::limiter::{Admission, CountedFor};
-use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::part_of::PartOf;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, SessionId, Space, Timestamp};

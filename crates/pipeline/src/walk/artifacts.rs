@@ -2,11 +2,12 @@
 //! comes before its bytes and goes after them, so that no bytes are left that nobody knows of.
 
 use super::ground::Walk;
+use crate::limits::{ARTIFACTS_PER_CALL_MAX, ARTIFACTS_SWEPT_AT_ONCE, ARTIFACTS_SWEPT_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility, media_type_problem, name_problem};
 use countersign_core::ledger::{self, NewArtifact};
-use countersign_core::limits::{ARTIFACT_BYTES_MAX, ARTIFACTS_PER_CALL_MAX, ARTIFACTS_SWEPT_AT_ONCE, ARTIFACTS_SWEPT_MAX};
+use countersign_core::limits::ARTIFACT_BYTES_MAX;
 use countersign_core::{ArtifactId, Digest, Invocation, InvocationId, OrgId, SessionId, SpaceId};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -2,10 +2,11 @@
 //! outcome decides for all. A call that a person approved is tried anyway: a person knows more than a counter.
 
 use crate::error::Error;
+use crate::limits::BREAKER_PROBE_SECONDS;
 use crate::walk::decide::Cleared;
 use crate::walk::ground::Walk;
 use countersign_core::breaker::{BreakerKey, BreakerState, CountedFailure, FailureRate, LetThrough};
-use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_PROBE_SECONDS};
+use countersign_core::limits::BREAKER_FAILURES_MAX;
 use countersign_core::source::{self, Output};
 
 /// Whether the target of a call has failed since it last worked.

@@ -3,10 +3,10 @@
 use super::execute::Done;
 use super::ground::Walk;
 use super::unverified::unverified;
+use crate::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
 use countersign_core::Invocation;
 use countersign_core::effect::Check;
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
 use countersign_core::source;
 
 /// The result of verifying an executed call.

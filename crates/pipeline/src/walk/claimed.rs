@@ -2,8 +2,8 @@
 //! nothing, but that a call that claims to be in another space is denied.
 
 use crate::error::ParamError;
+use crate::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX, UNKNOWN_FIELDS_BYTES_MAX};
 use countersign_core::call::Claimed;
-use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX, UNKNOWN_FIELDS_BYTES_MAX};
 
 /// Claims that are too large to record. The pointers use the field names of the current API; the compatibility endpoints have other names
 /// for some fields and check those themselves.

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::walk::ground::Walk;
 use crate::walk::unverified::is_unverified;
 use countersign_core::Invocation;
-use countersign_core::limits::IDEMPOTENCY_SECONDS;
 use countersign_core::source;
 use countersign_core::source::Reconciled;
+use receipt::limits::IDEMPOTENCY_SECONDS;
 
 /// The result of asking.
 pub(crate) struct Found {

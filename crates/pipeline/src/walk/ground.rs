@@ -82,12 +82,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            pending_per_session_max: limits::PENDING_PER_SESSION_MAX,
+            pending_per_session_max: crate::limits::PENDING_PER_SESSION_MAX,
             attempts_max: limits::ATTEMPTS_MAX,
-            ladder: Ladder { base_ms: limits::RETRY_BASE_MS, cap_ms: limits::RETRY_CAP_MS },
+            ladder: Ladder { base_ms: crate::limits::RETRY_BASE_MS, cap_ms: limits::RETRY_CAP_MS },
             calls_per_source_max: limits::SOURCE_CALLS_MAX,
-            key_wait_ms: limits::IDEMPOTENCY_WAIT_SECONDS * 1_000,
-            progress_silence_ms: limits::PROGRESS_SILENCE_SECONDS * 1_000,
+            key_wait_ms: crate::limits::IDEMPOTENCY_WAIT_SECONDS * 1_000,
+            progress_silence_ms: crate::limits::PROGRESS_SILENCE_SECONDS * 1_000,
             reward: RewardWeights::default(),
         }
     }

@@ -2,10 +2,11 @@
 //! base64 is nothing at all. In its place the answer says which artifact it is; the MCP door puts the bytes back for its clients.
 
 use super::artifacts::{Entry, Made};
+use crate::limits::ARTIFACTS_PER_CALL_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::artifact::{ArtifactKind, ArtifactSpec, media_type_problem, name_problem};
-use countersign_core::limits::{ARTIFACT_BYTES_MAX, ARTIFACTS_PER_CALL_MAX};
+use countersign_core::limits::ARTIFACT_BYTES_MAX;
 use serde_json::{Map, Value};
 
 /// The member of a block that says which artifact its bytes are.

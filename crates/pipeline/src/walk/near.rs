@@ -2,11 +2,11 @@
 //! decides nothing: a grant that is not told here is used or not used all the same.
 
 use crate::error::Error;
+use crate::limits::NEAR_GRANTS_MAX;
 use crate::walk::gate::Gated;
 use crate::walk::grant::{is_of_this_definition, spends, stands_in};
 use crate::walk::ground::Walk;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, NearMiss};
-use countersign_core::limits::NEAR_GRANTS_MAX;
 use countersign_core::{GrantId, Session, Timestamp, UserId};
 use serde_json::Value;
 

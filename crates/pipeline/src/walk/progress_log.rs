@@ -1,8 +1,8 @@
 //! The lines that a running call prints, for clients that follow the call. They are kept in memory, within limits, for as long as the call
 //! is being walked or followed. They are neither stored nor signed.
 
+use crate::limits::{PROGRESS_BYTES_MAX, PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use countersign_core::effect::Progress;
-use countersign_core::limits::{PROGRESS_BYTES_MAX, PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use countersign_core::{Invocation, InvocationId, OrgId, Session, SessionId, SpaceId};
 use parking_lot::Mutex;
 use policy::redact::MARK;

@@ -7,11 +7,11 @@ use super::gate::Gated;
 use super::ground::Walk;
 use super::quarantine::sealed;
 use crate::error::Error;
+use crate::limits::QUARANTINE_SECONDS;
 use crate::request::Outcome;
 use countersign_core::Status;
 use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::ledger::{NewQuarantine, Row};
-use countersign_core::limits::QUARANTINE_SECONDS;
 use countersign_core::quarantine::{Caught, Holds};
 
 impl Walk {

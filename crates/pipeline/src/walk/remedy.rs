@@ -9,11 +9,11 @@ use super::execute::{Done, Origin};
 use super::ground::Walk;
 use super::intent::AnnouncedAgain;
 use crate::error::Error;
+use crate::limits::UNVERIFIED_SECONDS;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Purpose, Remedy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
-use countersign_core::limits::UNVERIFIED_SECONDS;
 use countersign_core::{Status, Tier, source};
 use durable::Pace;
 

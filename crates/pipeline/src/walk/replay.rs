@@ -1,6 +1,7 @@
 //! Stage 6: was this very call made before? Then its outcome answers this call, and the effect is not repeated.
 
 use crate::error::{Conflict, Error};
+use crate::limits::REVERTED_SECONDS;
 use crate::request::Outcome;
 use crate::walk::decide::Decided;
 use crate::walk::gate::Gated;
@@ -10,8 +11,8 @@ use countersign_core::action::Class;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::ledger::Reservation;
-use countersign_core::limits::{IDEMPOTENCY_SECONDS, REVERTED_SECONDS};
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, SessionId, Status, UserId};
+use receipt::limits::IDEMPOTENCY_SECONDS;
 use std::time::Duration;
 
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]

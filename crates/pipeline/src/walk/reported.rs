@@ -5,8 +5,8 @@ use super::ground::Walk;
 use super::media;
 use super::record::withheld;
 use super::truncate::truncate;
+use crate::limits::RESULT_STORED_BYTES_MAX;
 use countersign_core::Invocation;
-use countersign_core::limits::RESULT_STORED_BYTES_MAX;
 use countersign_core::source;
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Definition, Eyes, Found};
 use crate::error::Error;
+use crate::limits::LISTING_STALE_MAX_SECONDS;
 use crate::walk::admit::Admitted;
 use crate::walk::drift::Current;
 use crate::walk::ground::Walk;
@@ -9,7 +10,6 @@ use crate::walk::stage::Stage;
 use countersign_core::call::Planned;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
-use countersign_core::limits::LISTING_STALE_MAX_SECONDS;
 use countersign_core::source::{self, SentAs, Source};
 use countersign_core::{Action, ActionId, ConnectionId, Digest, OrgId, Tier};
 use std::sync::Arc;

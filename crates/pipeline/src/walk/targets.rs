@@ -1,7 +1,7 @@
 //! The targets of calls, and how their latest calls went.
 
+use crate::limits::BREAKER_TARGETS_MAX;
 use countersign_core::breaker::{BreakerKey, FailureRate, LatestCalls};
-use countersign_core::limits::BREAKER_TARGETS_MAX;
 use countersign_core::{OrgId, Timestamp};
 use parking_lot::Mutex;
 use std::collections::HashMap;

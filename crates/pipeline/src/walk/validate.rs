@@ -152,8 +152,8 @@ fn command_errors(resolved: &Resolved, why: impl Fn(&str) -> Option<String>) -> 
 
 /// Why a text is no command at all.
 fn why_misshapen(command: &str) -> Option<String> {
-    if command.chars().count() > limits::COMMAND_CHARS_MAX {
-        return Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX));
+    if command.chars().count() > crate::limits::COMMAND_CHARS_MAX {
+        return Some(format!("it is longer than {} characters", crate::limits::COMMAND_CHARS_MAX));
     }
     command.chars().any(char::is_control).then(|| "it must be one line of plain words".to_owned())
 }
@@ -182,16 +182,21 @@ pub(crate) async fn param_errors(resolved: &Resolved) -> Result<Vec<ParamError>,
 pub(crate) fn request_field_errors(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors = Vec::new();
-    if request.call.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
-        errors.push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", limits::REASON_CHARS_MAX) });
+    if request.call.reason.as_ref().is_some_and(|reason| reason.chars().count() > crate::limits::REASON_CHARS_MAX) {
+        errors
+            .push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", crate::limits::REASON_CHARS_MAX) });
     }
-    if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX) {
-        let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
+    if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > crate::limits::IDEMPOTENCY_KEY_CHARS_MAX)
+    {
+        let message = format!("must have 1 to {} characters", crate::limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
     errors.extend(request.call.claimed.iter().flat_map(claimed::errors_in));
-    if request.call.provenance.len() > limits::PROVENANCE_MAX {
-        errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
+    if request.call.provenance.len() > crate::limits::PROVENANCE_MAX {
+        errors.push(ParamError {
+            pointer: "/provenance".into(),
+            message: format!("names more than {} params", crate::limits::PROVENANCE_MAX),
+        });
     }
     let is_ours = |key: &String| key.starts_with(REVERT_KEY) && request.intention != Intention::Revert;
     if request.idempotency_key.as_ref().is_some_and(is_ours) {

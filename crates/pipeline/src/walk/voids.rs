@@ -1,8 +1,8 @@
 //! What is known of pending calls that may be void, by what their decision rests on: while that stays as it was, nobody opens their params.
 
+use crate::limits::VOIDS_REMEMBERED_MAX;
 use countersign_core::decision::Drift;
 use countersign_core::invocation::Failure;
-use countersign_core::limits::VOIDS_REMEMBERED_MAX;
 use countersign_core::{Digest, InvocationId};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -2,8 +2,8 @@
 //! or a chain of some thousand operators, would crash the process instead of failing the request.
 
 use super::PolicyProblem;
+use crate::limits::{POLICY_BYTES_MAX, POLICY_DEPTH_MAX, POLICY_TEXT_BYTES_MAX};
 use countersign_core::decision::Gate;
-use countersign_core::limits::{POLICY_BYTES_MAX, POLICY_DEPTH_MAX, POLICY_TEXT_BYTES_MAX};
 
 /// The first limit that the text exceeds, if any.
 pub(super) fn check(gate: Gate, text: &str) -> Result<(), PolicyProblem> {

@@ -3,10 +3,10 @@
 use super::index::{Policies, Rule};
 use super::schema::groups;
 use super::{BUILTIN, GATES, PolicyProblem, PolicyTexts, bounds, schema};
+use crate::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX};
 use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationError, ValidationMode, ValidationWarning, Validator};
 use countersign_core::Action;
 use countersign_core::decision::Gate;
-use countersign_core::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX};
 use miette::Diagnostic;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::fixtures::{action, actions, named, only};
+use crate::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX, POLICY_TEXT_BYTES_MAX};
 use cedar_policy::Schema;
 use countersign_core::Tier;
 use countersign_core::action::Effect;
-use countersign_core::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX, POLICY_TEXT_BYTES_MAX};
 
 /// One line of a valid text, to put before the part that is wrong.
 const FINE: &str = "@id(\"fine\") forbid (principal, action, resource) when { context.drifted };\n";
@@ -164,7 +164,7 @@ fn what_is_nested_beyond_the_bound_is_refused_instead_of_ending_the_process() {
 
 #[test]
 fn the_most_nested_and_the_longest_policy_that_is_accepted_can_be_read_checked_and_dropped() {
-    use countersign_core::limits::{POLICY_BYTES_MAX, POLICY_DEPTH_MAX};
+    use crate::limits::{POLICY_BYTES_MAX, POLICY_DEPTH_MAX};
     let levels = POLICY_DEPTH_MAX - 1;
     let ifs = format!("{}true", "if context.drifted then true else (".repeat(levels)) + &")".repeat(levels);
     let chain = |link: &str, end: &str| format!("{}{end}", link.repeat((POLICY_BYTES_MAX - 100) / link.len()));

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::fixtures::{Scene, actions, agent, only, user};
+use crate::limits::{POLICIES_MAX, POLICY_BYTES_MAX, POLICY_DEPTH_MAX, POLICY_TEXT_BYTES_MAX};
 use countersign_core::Band;
 use countersign_core::decision::Verdict;
-use countersign_core::limits::{POLICIES_MAX, POLICY_BYTES_MAX, POLICY_DEPTH_MAX, POLICY_TEXT_BYTES_MAX};
 use countersign_core::principal::Role;
 
 const DOCS: &str = include_str!("../../../../docs/concepts/policies.md");

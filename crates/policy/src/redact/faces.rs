@@ -5,11 +5,11 @@
 
 use super::text::{BASE64, BASE64_URL};
 use super::unreadable::Because;
-use base64::Engine as _;
-use base64::engine::general_purpose;
-use countersign_core::limits::{
+use crate::limits::{
     REDACTION_IMAGE_BYTES_MAX, REDACTION_IMAGE_BYTES_MIN, REDACTION_IMAGE_PIXELS_MAX, REDACTION_IMAGES_MAX, REDACTION_IMAGES_PIXELS_MAX,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, Limits, Rgba};
 use regex::Regex;

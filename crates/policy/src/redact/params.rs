@@ -8,7 +8,7 @@ use super::phone::{Plans, Region, Says, UnknownRegion};
 use super::tokens::{Kind, Replaced, Tokens, is_token, push_step, without_tokens};
 use super::unreadable::{Because, Unreadable};
 use super::{email, faces, phone, text};
-use countersign_core::limits::REDACTION_REPLACED_MAX;
+use crate::limits::REDACTION_REPLACED_MAX;
 use countersign_core::session::SpaceRedaction;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

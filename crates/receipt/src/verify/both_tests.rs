@@ -316,6 +316,7 @@ static EXAMPLE: LazyLock<Mutex<Example>> = LazyLock::new(|| Mutex::new(Example::
 
 impl Example {
     #[expect(clippy::disallowed_methods, reason = "a test of a program runs it")]
+    #[expect(clippy::zombie_processes, reason = "it ends when the test does, and its input with it")]
     fn start() -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut program = Command::new("python3");

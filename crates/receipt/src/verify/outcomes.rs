@@ -10,7 +10,7 @@ use crate::body::{ApprovalBody, BatchBody, DefinitionDigests, IntentBody, Receip
 use countersign_core::decision::Verdict;
 use countersign_core::{
     ActionId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier,
-    Timestamp, json, limits,
+    Timestamp, json,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -184,7 +184,7 @@ impl Outcomes {
         let from = asked_at(receipt);
         match self.answers.get(&key) {
             // After its time the key may be used for another call.
-            Some(answer) if from < answer.from.plus_seconds(limits::IDEMPOTENCY_SECONDS) => {
+            Some(answer) if from < answer.from.plus_seconds(crate::limits::IDEMPOTENCY_SECONDS) => {
                 if answer.raw != receipt.raw {
                     return Err(Finding::new(Class::KeyReused, "its idempotency key has answered for other params"));
                 }

@@ -992,7 +992,7 @@ fn class_19_one_idempotency_key_for_two_calls() {
         story.and(Kind::Intent, &intent(&body, 1)).and(Kind::Receipt, &body)
     };
     check(second_call(|_| ()), Class::KeyReused, at::SIZE + 1);
-    let lasts = Story::new().receipt(at::WRITE).timing.ended_at.plus_seconds(countersign_core::limits::IDEMPOTENCY_SECONDS);
+    let lasts = Story::new().receipt(at::WRITE).timing.ended_at.plus_seconds(crate::limits::IDEMPOTENCY_SECONDS);
     assert_eq!(lasts, second(3 + 24 * 60 * 60));
     check(second_call(|body| body.timing.ended_at = second(2 + 24 * 60 * 60)), Class::KeyReused, at::SIZE + 1);
 

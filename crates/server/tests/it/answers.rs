@@ -97,7 +97,7 @@ async fn an_approval_is_single_use(kind: Kind) {
     server.owner.approve(&denied).await.problem(409, "rejected");
     server.owner.deny(&denied, "no").await.problem(409, "rejected");
     let verbose = agent.pending("fake.write", json!({})).await;
-    server.owner.deny(&verbose, &"n".repeat(limits::REASON_CHARS_MAX + 1)).await.problem(400, "invalid_request");
+    server.owner.deny(&verbose, &"n".repeat(pipeline::limits::REASON_CHARS_MAX + 1)).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 1);
     server.verify().await;
 }

@@ -8,8 +8,10 @@ use crate::upstream::Upstream;
 use countersign_core::ArtifactId;
 use countersign_core::artifact::{Artifact, ArtifactKind, ArtifactSpec};
 use countersign_core::ledger::NewArtifact;
-use countersign_core::limits::{ARTIFACT_DEFAULT_SECONDS, ARTIFACTS_SWEPT_AT_ONCE, STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
+use countersign_core::limits::ARTIFACT_DEFAULT_SECONDS;
 use countersign_core::ports::Artifacts as _;
+use pipeline::limits::ARTIFACTS_SWEPT_AT_ONCE;
+use runs::limits::{STEP_OUTPUT_BYTES_MAX, STEP_OUTPUT_KEPT_BYTES_MAX};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

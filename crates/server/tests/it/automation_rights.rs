@@ -3,10 +3,10 @@
 
 use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_triggers};
 use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_sqlite};
-use countersign_core::limits::DRAFTS_MAX;
 use countersign_core::source::Output;
 use reqwest::Method;
 use serde_json::{Value, json};
+use store::limits::DRAFTS_MAX;
 
 on_both_engines!(a_run_acts_for_whoever_saved_its_version);
 

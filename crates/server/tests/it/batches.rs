@@ -2,9 +2,10 @@
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, ATTEMPTS_MAX, BATCH_PARTS_MAX, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, ATTEMPTS_MAX, RUNNING_SECONDS_MAX};
 use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output, Reconciled};
+use pipeline::limits::BATCH_PARTS_MAX;
 use serde_json::{Value, json};
 
 on_sqlite!(

@@ -2,13 +2,11 @@
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Clock as _;
-use countersign_core::limits::{
-    ATTEMPTS_MAX, BREAKER_CALLS_MIN, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_WINDOW_SECONDS,
-    BREAKERS_WITH_LABELS_MAX,
-};
+use countersign_core::limits::{ATTEMPTS_MAX, BREAKER_CALLS_MIN, BREAKER_FAILURES_MAX, BREAKER_WINDOW_SECONDS};
 use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
+use store::limits::{BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKERS_WITH_LABELS_MAX};
 use testkit::FakeSource;
 
 on_sqlite!(

@@ -1,8 +1,8 @@
 //! Rules that change while calls are running: every call ends by the rules that were in force when it ended.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
-use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::source::Output;
+use pipeline::limits::DECISIONS_MAX;
 use reqwest::Method;
 use serde_json::{Value, json};
 

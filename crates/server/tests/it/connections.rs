@@ -2,11 +2,11 @@
 
 use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::issuer::Issuer;
-use countersign_core::limits::LOGIN_SECONDS;
 use countersign_core::ports::EventFeed as _;
 use countersign_core::{ConnectionId, PrincipalId, SourceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
+use store::limits::LOGIN_SECONDS;
 use testkit::FakeSource;
 
 on_both_engines!(a_credential_goes_in_and_no_door_gives_it_back, a_person_logs_in_and_the_tokens_are_renewed_until_the_login_ends,);

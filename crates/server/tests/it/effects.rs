@@ -4,9 +4,10 @@ use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::Check;
-use countersign_core::limits::{ATTEMPTS_MAX, IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{ATTEMPTS_MAX, RUNNING_SECONDS_MAX};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::{AfterError, Error, Output, Reconciled};
+use receipt::limits::IDEMPOTENCY_SECONDS;
 use serde_json::{Value, json};
 
 on_sqlite!(

@@ -1,9 +1,10 @@
 //! Execution: attempts, timeouts, calls in doubt, and results that are too large or do not match their schema.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
-use countersign_core::limits::{ATTEMPTS_MAX, RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
+use countersign_core::limits::{ATTEMPTS_MAX, RETRY_CAP_MS};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::{AfterError, Error, Output};
+use pipeline::limits::RESULT_STORED_BYTES_MAX;
 use serde_json::json;
 use testkit::FakeSource;
 

@@ -222,7 +222,7 @@ async fn a_grant_holds_only_for_params_that_meet_its_condition(kind: Kind) {
         let asked = json!({ "covers": "fake.write", "scope": "org", "condition": condition });
         server.owner.post("/api/v1/grants", asked).await.problem(400, "invalid_request");
     }
-    let large = json!({ "const": "x".repeat(limits::GRANT_CONDITION_BYTES_MAX) });
+    let large = json!({ "const": "x".repeat(operations::limits::GRANT_CONDITION_BYTES_MAX) });
     let asked = json!({ "covers": "fake.write", "scope": "org", "condition": large });
     server.owner.post("/api/v1/grants", asked).await.problem(400, "invalid_request");
     server.verify().await;
@@ -305,7 +305,7 @@ async fn an_agents_requests_are_its_own_bounded_and_run_out(kind: Kind) {
     }
     agent.client.post("/api/v1/grants", json!({ "covers": "fake.destroy" })).await.problem(422, "not_grantable");
     let mut ids = Vec::new();
-    for _ in 0..limits::GRANT_REQUESTS_PER_SESSION_MAX {
+    for _ in 0..operations::limits::GRANT_REQUESTS_PER_SESSION_MAX {
         let asked = agent.client.post("/api/v1/grants", json!({ "covers": "fake.write" })).await;
         assert_eq!(asked.status, 202, "{asked:?}");
         ids.push(asked.body["id"].as_str().unwrap().to_owned());
@@ -314,7 +314,7 @@ async fn an_agents_requests_are_its_own_bounded_and_run_out(kind: Kind) {
     assert_eq!(agent.client.get("/api/v1/grants").await.ok()["items"].as_array().unwrap().len(), ids.len());
     assert_eq!(stranger.client.get("/api/v1/grants").await.ok()["items"], json!([]), "another agent does not see them");
     stranger.client.get(&format!("/api/v1/grants/{}", ids[0])).await.problem(404, "not_found");
-    server.clock.advance_seconds(limits::GRANT_REQUEST_SECONDS);
+    server.clock.advance_seconds(store::limits::GRANT_REQUEST_SECONDS);
     server.owner.post(&format!("/api/v1/grants/{}/approve", ids[0]), json!({})).await.problem(409, "grant_ended");
     assert_eq!(server.store.expire_grants(&server.org).await, Ok(ids.len() as u64));
     assert_eq!(agent.client.post("/api/v1/grants", json!({ "covers": "fake.write" })).await.status, 202);

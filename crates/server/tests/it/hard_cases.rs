@@ -4,19 +4,19 @@ use crate::automations::{digest, ended, fire, id_of, run, saved, waiting, with_t
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use crate::upstream::Upstream;
 use countersign_core::action::{Repeatability, Reversibility};
-use countersign_core::limits::{
-    APPROVAL_UNATTENDED_SECONDS, BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS, CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, TRIGGER_BATCH_BYTES_MAX,
-};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BREAKER_FAILURES_MAX, CALL_TIMEOUT_MS, TRIGGER_BATCH_BYTES_MAX};
 use countersign_core::ports::automations::PassedTicks;
 use countersign_core::ports::bus::{GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::events::{Cause, Event};
 use countersign_core::ports::{Automations, EventBus, EventFeed, Runs};
 use countersign_core::source::{Error, Listings, Output};
 use countersign_core::{AutomationId, Clock as _, Random, RunId, SourceId, SpaceId, Tier};
+use receipt::limits::IDEMPOTENCY_SECONDS;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use store::limits::BREAKER_OPEN_SECONDS;
 
 on_both_engines!(
     a_step_whose_process_died_waits_for_a_person,

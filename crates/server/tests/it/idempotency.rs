@@ -1,8 +1,8 @@
 //! The same key has one effect, however often and however concurrently it is sent.
 
 use crate::harness::{Kind, TestServer, on_both_engines};
-use countersign_core::limits::IDEMPOTENCY_SECONDS;
 use countersign_core::source::{Error, Output};
+use receipt::limits::IDEMPOTENCY_SECONDS;
 use serde_json::{Value, json};
 
 on_both_engines!(

@@ -3,7 +3,7 @@
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::mcp_door::{asked, last, posted};
-use countersign_core::limits::PENDING_PER_SESSION_MAX;
+use pipeline::limits::PENDING_PER_SESSION_MAX;
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;

@@ -4,7 +4,7 @@
 use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite};
 use crate::mcp_door::{ask, asked, last, noted, pending, posted, result_text, writing};
 use crate::upstream::{Upstream, tool};
-use countersign_core::limits::{MCP_CONNECTIONS_PER_CALLER_MAX, MCP_LISTENERS_PER_CALLER_MAX, MCP_RIGHT_SECONDS};
+use mcp_door::limits::{MCP_CONNECTIONS_PER_CALLER_MAX, MCP_LISTENERS_PER_CALLER_MAX, MCP_RIGHT_SECONDS};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 use std::time::Duration;

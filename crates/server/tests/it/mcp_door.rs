@@ -341,7 +341,7 @@ async fn a_batch_is_answered_in_turn(kind: Kind) {
     let ids: Vec<_> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [&json!(2), &json!(3)], "{answers:#?}");
     assert_eq!(answers[1]["result"]["structuredContent"], json!({ "text": "hello" }));
-    for bad in [json!([]), json!([initialize]), Value::from(vec![call(4); limits::MCP_BATCH_MESSAGES_MAX + 1])] {
+    for bad in [json!([]), json!([initialize]), Value::from(vec![call(4); mcp_door::limits::MCP_BATCH_MESSAGES_MAX + 1])] {
         let refused = post(Some(&connection), &bad).await.unwrap();
         assert_eq!(refused.status(), 400);
         assert_eq!(refused.json::<Value>().await.unwrap()["error"]["code"], -32600);

@@ -75,7 +75,7 @@ async fn a_caller_that_hangs_up_and_asks_again_at_once_joins(kind: Kind) {
         server.source.will_answer(json!({ "done": true }));
         joined(&server, &id).await;
         // The caller that hung up may be seen going a moment later than the one that asks again is seen coming.
-        tokio::time::sleep(Duration::from_millis(2 * limits::LINE_GOING_MS)).await;
+        tokio::time::sleep(Duration::from_millis(2 * pipeline::limits::LINE_GOING_MS)).await;
         assert_eq!(pending(&server, 1).await, std::slice::from_ref(&id), "nobody is asked twice");
         server.owner.approve(&id).await.ok();
         let answer = again.await.unwrap();
@@ -128,7 +128,7 @@ async fn a_caller_that_cancels_and_asks_again_at_once_joins(kind: Kind) {
     let again = connection.call(3, writing("a"));
     let again = tokio::spawn(async move { last(again.send().await.unwrap()).await });
     joined(&server, &id).await;
-    tokio::time::sleep(Duration::from_millis(2 * limits::LINE_GOING_MS)).await;
+    tokio::time::sleep(Duration::from_millis(2 * pipeline::limits::LINE_GOING_MS)).await;
     server.source.will_answer(json!({ "done": true }));
     server.owner.approve(&id).await.ok();
     assert_eq!(id_of(&again.await.unwrap()), id);
@@ -159,7 +159,7 @@ async fn a_stream_that_was_lost_is_not_resumed_and_its_call_is_joined(kind: Kind
 
 /// Gives a caller that went and one that came the time to be noticed.
 async fn noted_or_joined(server: &TestServer, id: &str) {
-    tokio::time::sleep(Duration::from_millis(3 * limits::LINE_GOING_MS)).await;
+    tokio::time::sleep(Duration::from_millis(3 * pipeline::limits::LINE_GOING_MS)).await;
     joined(server, id).await;
 }
 
@@ -286,7 +286,7 @@ async fn what_had_not_begun_when_its_caller_left_is_made_once(kind: Kind) {
     let agent = server.agent().await;
     let mut held = server.source.will_hold_prepare();
     // No person is asked here, so the server waits for this caller to go only if it has been there for `LINE_YOUNG_MS`.
-    let patience = Duration::from_millis(limits::LINE_YOUNG_MS + 200);
+    let patience = Duration::from_millis(pipeline::limits::LINE_YOUNG_MS + 200);
     let (leaving, arrived) = (left_after(patience, &agent, writing("a")), held.arrived());
     tokio::join!(leaving, arrived);
     server.source.will_answer(json!({ "done": true }));
@@ -348,7 +348,7 @@ async fn open_on_both(server: &TestServer, another: &TestServer) -> (String, [Jo
     let first = waiting(&agent, writing("a"));
     let id = pending(server, 1).await.remove(0);
     let second = waiting(&at(&agent, another), writing("a"));
-    tokio::time::sleep(Duration::from_millis(4 * limits::LINE_LOOK_MS)).await;
+    tokio::time::sleep(Duration::from_millis(4 * pipeline::limits::LINE_LOOK_MS)).await;
     assert_eq!(pending(server, 1).await, std::slice::from_ref(&id), "whether the first caller is there is not known yet");
     (id, [first, second])
 }
@@ -371,7 +371,7 @@ async fn two_open_streams_on_two_servers_are_two_calls(kind: Kind) {
     let server = TestServer::start(kind).await;
     let another = beside(&server).await;
     let (id, open) = open_on_both(&server, &another).await;
-    server.clock.advance_seconds(limits::LEASE_RENEW_SECONDS);
+    server.clock.advance_seconds(store::limits::LEASE_RENEW_SECONDS);
     for alive in [&server, &another] {
         alive.store.renew_lease().await.unwrap();
     }
@@ -444,7 +444,7 @@ async fn a_question_whose_commit_is_cut_is_asked_once(kind: Kind) {
     for (text, commit) in [("lost", Commit::IsLost), ("kept", Commit::Arrives)] {
         let before = server.counts().await.0;
         // The row of the line before is removed first: its commit is not the one to cut.
-        tokio::time::sleep(Duration::from_millis(3 * limits::LINES_CLEARED_MS)).await;
+        tokio::time::sleep(Duration::from_millis(3 * pipeline::limits::LINES_CLEARED_MS)).await;
         proxy.cut_at_commit(0, commit);
         let mut calling = waiting(&agent, writing(text));
         proxy.was_cut().await;

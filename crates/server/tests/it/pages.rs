@@ -307,7 +307,7 @@ async fn a_login_ends_with_its_hour_its_token_and_its_button(kind: Kind) {
     let id = agent.pending("fake.write", json!({})).await;
     let browser = Browser::of(&server);
     browser.log_in(&id, &server.owner.token).await;
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS - 1);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS - 1);
     assert_eq!(browser.get(&place(&id)).await.status, 200);
     server.clock.advance_seconds(1);
     assert_eq!(browser.get(&place(&id)).await.status, 401);

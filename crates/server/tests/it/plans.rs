@@ -3,8 +3,10 @@
 
 use crate::compat::{EXECUTE, PLANS, SHA256_HELLO, is_checked, keys, plan, request};
 use crate::harness::{Answer, Kind, TestServer, on_both_engines};
-use countersign_core::limits::{COMMANDS_PER_CALL_MAX, DIGEST_AFTER_SECONDS, UNKNOWN_FIELDS_BYTES_MAX};
+use countersign_core::limits::COMMANDS_PER_CALL_MAX;
+use pipeline::limits::UNKNOWN_FIELDS_BYTES_MAX;
 use serde_json::{Value, json};
+use store::limits::DIGEST_AFTER_SECONDS;
 
 on_both_engines!(
     what_refuses_a_plan_is_rejected_with_a_receipt,

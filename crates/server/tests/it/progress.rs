@@ -2,8 +2,8 @@
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_postgres, on_sqlite, smuggled};
 use countersign_core::effect::Progress;
-use countersign_core::limits::{PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use countersign_core::source::Output;
+use pipeline::limits::{PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use testkit::source::Held;

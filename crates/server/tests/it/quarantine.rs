@@ -6,7 +6,7 @@ use countersign_core::ledger::{Settled, Settling};
 use countersign_core::ports::{EventFeed, Quarantines};
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::source::Output;
-use countersign_core::{InvocationId, PrincipalId, limits};
+use countersign_core::{InvocationId, PrincipalId};
 use serde_json::{Value, json};
 
 on_sqlite!(
@@ -191,7 +191,7 @@ async fn what_nobody_looks_at_in_time_is_forgotten(kind: Kind) {
     server.owner.set_mode("fake.write", "allow").await;
     let ada = server.owner.person("ada", "admin").await;
     let id = agent.invoke("fake.write", dangerous()).await.id();
-    server.clock.advance_seconds(limits::QUARANTINE_SECONDS);
+    server.clock.advance_seconds(pipeline::limits::QUARANTINE_SECONDS);
     settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(vec![id.clone()]));
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(vec![]));

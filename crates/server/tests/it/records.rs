@@ -3,12 +3,12 @@
 use crate::automations::{digest, ended, id_of, run, saved};
 use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::energy::Energy;
-use countersign_core::limits::DIGEST_AFTER_SECONDS;
 use countersign_core::source::Error;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use store::limits::DIGEST_AFTER_SECONDS;
 
 on_both_engines!(
     receipts_are_listed_by_each_of_their_facts,

@@ -1,7 +1,6 @@
 //! Grants of one session in the words of an older contract: an integration, an action, a scope and `maxCalls`. An agent requests them.
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_sqlite};
-use countersign_core::limits;
 use serde_json::{Value, json};
 
 on_both_engines!(
@@ -59,7 +58,7 @@ async fn what_an_agent_requests_for_the_org_is_its_own_until_it_is_given(kind: K
     let server = TestServer::start(kind).await;
     let (agent, other) = (server.agent().await, server.agent().await);
     let mut ids = Vec::new();
-    for _ in 0..limits::GRANT_REQUESTS_PER_SESSION_MAX {
+    for _ in 0..operations::limits::GRANT_REQUESTS_PER_SESSION_MAX {
         let requested = agent.client.post(&path(&agent), asked("org")).await;
         assert_eq!(requested.status, 202, "{requested:?}");
         ids.push(requested.body["id"].as_str().unwrap().to_owned());

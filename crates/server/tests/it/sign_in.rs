@@ -116,7 +116,7 @@ async fn a_person_signs_in_and_their_role_follows_their_groups(kind: Kind) {
     let ada = who(&other).await;
     assert_eq!((&ada["name"], &ada["role"]), (&json!("Ada L."), &json!("member")));
     // It ends like every login.
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS);
     assert_eq!(browser.word().await, None);
     server.verify().await;
     let integrity = server.store.check_integrity(&server.org).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_sign_in_counts_once_in_its_browser_and_in_time(kind: Kind) {
     }
     assert_eq!(other.get("/login/oidc/callback?state=a&state=b").await.status, 400);
     let late = sent(&other, &issuer, "/login/oidc").await;
-    server.clock.advance_seconds(limits::LOGIN_SECONDS);
+    server.clock.advance_seconds(store::limits::LOGIN_SECONDS);
     assert_eq!(other.get(&late).await.status, 404);
     // A person who is not let in is told so, and another issuer does not answer for this one.
     for answer in ["&error=access_denied", "&code=x&iss=https://evil.example"] {
@@ -277,7 +277,7 @@ async fn nobody_keeps_others_from_signing_in(kind: Kind) {
     issuer.follow(&server.clock);
     let back = sent(&browser, &issuer, "/login/oidc").await;
     // One address begins so many sign-ins only, and ends nobody else's.
-    for _ in 1..limits::SIGN_INS_PER_MINUTE_MAX {
+    for _ in 1..operations::limits::SIGN_INS_PER_MINUTE_MAX {
         assert_eq!(begun().await, 303);
     }
     assert_eq!(begun().await, 429);

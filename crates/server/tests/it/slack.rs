@@ -7,8 +7,8 @@ mod fake;
 
 use crate::harness::{Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Clock as _;
-use countersign_core::limits::SLACK_REQUEST_BYTES_MAX;
 use fake::{CHANNEL, FakeSlack, SIGNING_SECRET, TOKEN};
+use http_door::limits::SLACK_REQUEST_BYTES_MAX;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,9 +4,10 @@ use crate::harness::{Agent, Answer, Kind, TestServer, on_sqlite};
 use countersign_core::InvocationId;
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Check;
-use countersign_core::limits::{ATTEMPTS_MAX, COMMAND_CHARS_MAX, COMMANDS_PER_CALL_MAX, UNVERIFIED_SECONDS};
+use countersign_core::limits::{ATTEMPTS_MAX, COMMANDS_PER_CALL_MAX};
 use countersign_core::ports::Invocations;
 use countersign_core::source::{Error, Output, Reconciled};
+use pipeline::limits::{COMMAND_CHARS_MAX, UNVERIFIED_SECONDS};
 use serde_json::{Value, json};
 
 on_sqlite!(

@@ -2,10 +2,11 @@
 
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use countersign_core::action::Reversibility;
-use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_STALE_MAX_SECONDS};
+use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS};
 use countersign_core::ports::EventFeed;
 use countersign_core::source::Error;
 use countersign_core::{ConnectionId, SpaceId, Tier};
+use pipeline::limits::LISTING_STALE_MAX_SECONDS;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::FakeSource;

@@ -3,7 +3,6 @@
 
 use crate::browser::Browser;
 use crate::harness::{Kind, TestServer, on_both_engines};
-use countersign_core::limits;
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::{Config, Flags};
@@ -49,7 +48,7 @@ async fn a_page_of_ours_answers_with_the_login_of_its_browser(kind: Kind) {
     assert_eq!(server.shown(&id).await["answer"]["by"], me["principal"]);
     assert_eq!(server.source.effects(), 1);
     // The word counts as long as the login.
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS);
     assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
     assert_eq!(browser.word().await, None);
     server.verify().await;
@@ -63,14 +62,14 @@ async fn a_page_that_is_used_stays_logged_in(kind: Kind) {
         told.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(cookies().await, Vec::<String>::new(), "half of its time is not over");
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS / 2);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS / 2);
     let sent = cookies().await;
     assert!(sent.len() == 2 && sent[0].starts_with("countersign_browser=") && sent[1].starts_with("countersign_login="), "{sent:?}");
     // The word is the same, and counts as long as the login does now.
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS - 1);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS - 1);
     assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 200);
     assert_eq!(browser.word().await, Some(word.clone()));
-    server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
+    server.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS);
     assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
     assert_eq!((browser.word().await, cookies().await), (None, Vec::new()));
 }

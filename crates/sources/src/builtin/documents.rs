@@ -8,6 +8,7 @@ mod folder;
 mod params;
 
 use crate::builtin::{read_params, source_id, unknown_action};
+use crate::limits::{DOCUMENT_CHANGES_MAX, DOCUMENT_IMPORT_BYTES_MAX};
 use crate::words::{failed, refused};
 use crate::workspace::Places;
 use crate::workspace::commitment::blocking;
@@ -16,7 +17,6 @@ use crate::workspace::path::WorkspacePath;
 use crate::workspace::scope::check_spelling;
 use crate::workspace::workers::Workers;
 use countersign_core::effect::Check;
-use countersign_core::limits::{DOCUMENT_CHANGES_MAX, DOCUMENT_IMPORT_BYTES_MAX};
 use countersign_core::ports;
 use countersign_core::ports::documents::{ChangedDocuments, Document, DocumentChange, DocumentChanges, DocumentHit, DocumentState};
 use countersign_core::source::{Asked, CallContext, Error, Output, Reconciled, Source};

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
+use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_FILES_MAX, DOCUMENT_QUERY_WORDS_MAX};
 use crate::workspace::Folders;
 use countersign_core::fault::Faults;
-use countersign_core::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_FILES_MAX, DOCUMENT_QUERY_WORDS_MAX};
 use countersign_core::ports::documents::DocumentQuery;
 use countersign_core::{SpaceId, Timestamp};
 use std::path::Path;

@@ -1,12 +1,11 @@
 //! `email`: a mail through the org's mail server, or the operator's. Offered only where an operator has named one.
 
 use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
+use crate::limits::{EMAIL_ADDRESS_BYTES_MAX, EMAIL_RECIPIENTS_MAX, EMAIL_SUBJECT_CHARS_MAX, EMAIL_TEXT_CHARS_MAX};
 use crate::mail::{Mail, MailAddress, Mailer, Sender, Senders, Subject};
 use crate::words::{patience, refused};
 use countersign_core::action::Effect;
-use countersign_core::limits::{
-    CALL_TIMEOUT_MS, EMAIL_ADDRESS_BYTES_MAX, EMAIL_RECIPIENTS_MAX, EMAIL_SUBJECT_CHARS_MAX, EMAIL_TEXT_CHARS_MAX,
-};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{Asked, CallContext, Error, Output, SentAs, Source};
 use countersign_core::{Action, ActionId, Clock, Future, OrgId, SourceId, SpaceId, Tier};
 use serde::Deserialize;

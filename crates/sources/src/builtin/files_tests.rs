@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::builtin::tests::{call, preview};
+use crate::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use crate::workspace::Kept;
 use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
 use countersign_core::Timestamp;
 use countersign_core::effect::Scope;
-use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
+use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Asked;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
@@ -609,13 +610,13 @@ async fn a_long_list_is_cut_and_odd_names_are_counted() {
         fs::write(path.join("inside"), "").unwrap();
     }
     // Deeper than any path may be.
-    let deepest = vec!["d"; countersign_core::limits::FILE_DEPTH_MAX].join("/");
+    let deepest = vec!["d"; crate::limits::FILE_DEPTH_MAX].join("/");
     scratch.put(&format!("{deepest}/too-deep"), "");
     let value = call(&scratch.files, "files.list", json!({ "recursive": true })).await.unwrap().value;
     let paths: Vec<&str> = value["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..FILE_LIST_ENTRIES_MAX).map(|number| format!("{number:05}")).collect();
     assert_eq!(paths, expected);
-    assert_eq!(value["omitted"], json!(5 + 6 + countersign_core::limits::FILE_DEPTH_MAX + 1));
+    assert_eq!(value["omitted"], json!(5 + 6 + crate::limits::FILE_DEPTH_MAX + 1));
     let deep = call(&scratch.files, "files.list", json!({ "path": deepest, "recursive": true })).await.unwrap().value;
     assert_eq!(deep, json!({ "entries": [], "omitted": 1 }));
 }
@@ -723,7 +724,7 @@ fn folders_are_made_for_us_alone_and_must_lie_apart() {
 #[tokio::test]
 async fn the_longest_and_deepest_paths_that_are_allowed_work() {
     let scratch = Scratch::new();
-    let deepest = vec!["d"; countersign_core::limits::FILE_DEPTH_MAX].join("/");
+    let deepest = vec!["d"; crate::limits::FILE_DEPTH_MAX].join("/");
     let longest = format!("{}/{}/{}/{}", "x".repeat(255), "y".repeat(255), "z".repeat(255), "é".repeat(127));
     for path in [deepest, longest] {
         assert_eq!(scratch.code("files.write_text", json!({ "path": path, "text": "x" })).await, "accepted");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
-use countersign_core::limits::{HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
+use crate::limits::{HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::AfterError;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! `notify`: a message to the people of the org, shown inside the product as plain text.
 
 use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
+use crate::limits::{MEDIUM_TIMEOUT_MS, NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use crate::words::{failed, refused};
 use countersign_core::action::Effect;
-use countersign_core::limits::{MEDIUM_TIMEOUT_MS, NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Error, Output, Reconciled, Source};
 use countersign_core::{Action, ActionId, Clock, Future, NotificationId, OrgId, Random, SourceId, Tier, ledger, random_bytes};

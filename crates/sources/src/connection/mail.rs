@@ -2,9 +2,9 @@
 //! the operator's setting says, if there is one.
 
 use super::{Connected, Tested, must_be_ready, not_ready, of_store};
+use crate::limits::MAIL_SEND_MS;
 use crate::mail::{MailLogin, MailServer, Route, Sender, Senders};
 use crate::words::{failed, refused};
-use countersign_core::limits::MAIL_SEND_MS;
 use countersign_core::ports::connections::{Connection, ConnectionName, OpenConnection};
 use countersign_core::source::{Error, SentAs};
 use countersign_core::{Future, OrgId, Secret, SpaceId};

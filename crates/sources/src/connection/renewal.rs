@@ -2,10 +2,10 @@
 //! authorization server, and keeps the new tokens before anybody uses them. A refresh token that is used twice ends the login.
 
 use super::{Connected, needs_login, not_ready, of_store};
+use crate::limits::OAUTH_ANSWER_MS;
 use crate::oauth::{self, Credential};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use countersign_core::limits::OAUTH_ANSWER_MS;
 use countersign_core::ports::connections::{Connection, Locked, Need, OpenConnection};
 use countersign_core::source::Error;
 use countersign_core::{ConnectionId, OrgId, Secret, random_bytes};

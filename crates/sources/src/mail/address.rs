@@ -1,7 +1,7 @@
 //! An e-mail address as it may stand in an envelope and in a header: plain ASCII, so that nothing in it can begin another header.
 
 use crate::Error;
-use countersign_core::limits::EMAIL_ADDRESS_BYTES_MAX;
+use crate::limits::EMAIL_ADDRESS_BYTES_MAX;
 use std::fmt;
 use std::str::FromStr;
 

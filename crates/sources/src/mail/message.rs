@@ -1,9 +1,9 @@
 //! A mail as it is written: plain text, with the same as HTML where there is a link to press. Headers are made of checked parts only.
 
 use super::MailAddress;
+use crate::limits::EMAIL_SUBJECT_CHARS_MAX;
 use crate::words::{failed, refused};
 use countersign_core::Timestamp;
-use countersign_core::limits::EMAIL_SUBJECT_CHARS_MAX;
 use countersign_core::source::Error;
 use lettre::Message;
 use lettre::message::header::{HeaderName, HeaderValue};

@@ -1,6 +1,6 @@
 //! How many bytes of one server's messages are held at once.
 
-use countersign_core::limits::MCP_HELD_BYTES_MAX;
+use crate::limits::MCP_HELD_BYTES_MAX;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,7 +4,7 @@
 use super::super::testing::{Piece, Reply, Request, Server, answer, event, events, head, http, json_body, result, text, tool};
 use super::*;
 use crate::builtin::tests::context;
-use countersign_core::limits::{MCP_HELD_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX, MCP_PAGES_MAX, MCP_TOOLS_MAX};
+use crate::limits::{MCP_HELD_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX, MCP_PAGES_MAX, MCP_TOOLS_MAX};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::AfterError;
 use serde_json::json;

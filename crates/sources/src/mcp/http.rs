@@ -8,12 +8,11 @@ use super::object::object;
 use super::slot::Reads;
 use super::sse::{Events, Wrong};
 use super::wire::{Inbound, Unusable, Wire, parsed, too_long, too_much};
+use crate::limits::{MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_RECONNECT_MS_MIN, MCP_STREAM_BYTES_MAX, MCP_STREAM_EVENTS_MAX};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, refused, shown};
 use countersign_core::Future;
-use countersign_core::limits::{
-    CALL_TIMEOUT_MS, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_RECONNECT_MS_MIN, MCP_STREAM_BYTES_MAX, MCP_STREAM_EVENTS_MAX,
-};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::ports::connections::{ConnectionHeaders, Refusal};
 use countersign_core::source::Error;
 use countersign_core::sse::SentEvent;

@@ -1,9 +1,9 @@
 //! What a program said beside its messages, how it ended, and what that most likely means.
 
 use super::given::Given;
+use crate::limits::MCP_PROGRAM_LINES_TOLD;
 use crate::words::{last_line, said};
 use countersign_core::jail::{self, Ended};
-use countersign_core::limits::MCP_PROGRAM_LINES_TOLD;
 use countersign_core::network::{Network, Refused};
 use countersign_core::resident::Child;
 use parking_lot::Mutex;

@@ -2,8 +2,8 @@
 
 use super::connection::{Start, Startable};
 use super::program::{bare, environment, versions};
+use crate::limits::MCP_PROGRAM_START_SECONDS_DEFAULT;
 use crate::package::PackageServer;
-use countersign_core::limits::MCP_PROGRAM_START_SECONDS_DEFAULT;
 use countersign_core::ports::Secrets;
 use countersign_core::ports::sources::Variable;
 use countersign_core::resident::Spec;

@@ -6,17 +6,17 @@ use super::installed::resolve;
 use super::interpreter::Located;
 use super::registry::{self, IN_JAIL};
 use crate::egress::{NamedIn, Network, WayOut};
+use crate::limits::{
+    MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_FOLDER_MB_MAX, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_OPEN_FILES_MAX,
+    MCP_PROGRAM_PROCESSES, MCP_PROGRAM_START_SECONDS_DEFAULT, MCP_PROGRAM_START_SECONDS_MAX, PACKAGE_MEMORY_MB_MAX,
+};
 use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable};
 use crate::relay::{self, Relay};
 use crate::web::HostRule;
 use crate::words::{refused, shown};
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
-use countersign_core::limits::{
-    MCP_MESSAGE_BYTES_MAX, MCP_PROGRAM_CPU_PERCENT, MCP_PROGRAM_FOLDER_MB_MAX, MCP_PROGRAM_GRACE_MS, MCP_PROGRAM_OPEN_FILES_DEFAULT,
-    MCP_PROGRAM_OPEN_FILES_MAX, MCP_PROGRAM_PROCESSES, MCP_PROGRAM_START_SECONDS_DEFAULT, MCP_PROGRAM_START_SECONDS_MAX,
-    PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, RELAY_PORTS_MAX,
-};
+use countersign_core::limits::{MCP_PROGRAM_OPEN_FILES_DEFAULT, PACKAGE_MEMORY_MB_DEFAULT, RELAY_PORTS_MAX};
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{Variable, VariableValue};

@@ -401,7 +401,7 @@ async fn call(source: &McpSource) -> Result<Output, Error> {
 
 #[tokio::test]
 async fn a_program_that_prints_nonsense_where_an_answer_is_awaited_is_ended() {
-    const LONG: &[u8] = &[b'x'; countersign_core::limits::MCP_MESSAGE_BYTES_MAX + 1];
+    const LONG: &[u8] = &[b'x'; crate::limits::MCP_MESSAGE_BYTES_MAX + 1];
     for (print, words) in [
         (&b"{\"id\":\n"[..], "it sent a message that is not JSON-RPC"),
         (b"[]\n", "it sent a message that is not JSON-RPC"),

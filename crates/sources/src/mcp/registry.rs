@@ -2,9 +2,10 @@
 //!
 //! SECURITY: no code of a package runs outside the jail. npm leaves its install scripts out, and pip takes wheels alone.
 
+use crate::limits::INSTALL_OUTPUT_LINES_MAX;
 use crate::program::PLACES;
 use crate::words::{failed, refused, said, shown};
-use countersign_core::limits::{INSTALL_OUTPUT_LINES_MAX, INSTALL_SECONDS_MAX};
+use countersign_core::limits::INSTALL_SECONDS_MAX;
 use countersign_core::source::Error;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;

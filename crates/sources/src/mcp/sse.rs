@@ -1,7 +1,7 @@
 //! The events that an MCP server sends. What is held of them counts in the budget of the server.
 
 use super::budget::{Exhausted, Taken};
-use countersign_core::limits::MCP_MESSAGE_BYTES_MAX;
+use crate::limits::MCP_MESSAGE_BYTES_MAX;
 use countersign_core::sse::{Decoder, SentEvent, Unreadable};
 
 /// Why a stream is not read on.
@@ -51,7 +51,7 @@ fn message(event: SentEvent) -> Option<SentEvent> {
 mod tests {
     use super::super::budget::Budget;
     use super::*;
-    use countersign_core::limits::MCP_HELD_BYTES_MAX;
+    use crate::limits::MCP_HELD_BYTES_MAX;
 
     #[test]
     fn only_messages_count_and_what_is_held_of_them_is_taken_and_given_back() {

@@ -3,7 +3,7 @@
 use super::http::not_utf8;
 use super::last_words::{Allowances, Observed};
 use super::wire::{Inbound, Unusable, Wire, parsed, too_long, too_much};
-use countersign_core::limits::{MCP_MESSAGE_BYTES_MAX, MCP_STRAY_LINES_MAX};
+use crate::limits::{MCP_MESSAGE_BYTES_MAX, MCP_STRAY_LINES_MAX};
 use countersign_core::resident::{Child, Resident};
 use countersign_core::source::Error;
 use futures_util::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -1,8 +1,8 @@
 //! What a server tells without being asked: that one of its lists changed, or a resource, a line for a log, or something of its own.
 
 use super::object::object;
+use crate::limits::SOURCE_EVENT_BYTES_MAX;
 use crate::words::shown;
-use countersign_core::limits::SOURCE_EVENT_BYTES_MAX;
 use countersign_core::ports::events::{
     SOURCE_LOGGED, SOURCE_NOTIFIED, SOURCE_PROMPTS_CHANGED, SOURCE_RESOURCE_UPDATED, SOURCE_RESOURCES_CHANGED, SOURCE_TOOLS_CHANGED,
 };

@@ -2,10 +2,10 @@
 
 use super::header_params;
 use super::tier::{Annotations, Because, Tiered, Tiers, tier};
+use crate::limits::MCP_TOOL_BYTES_MAX;
 use crate::words::shown;
 use countersign_core::action::{Class, Effect, PROTOCOL_ACTIONS, Profile, Repeatability, Reversibility};
 use countersign_core::json::{canonical_exact, parse_strict};
-use countersign_core::limits::MCP_TOOL_BYTES_MAX;
 use countersign_core::{Action, ActionId, Digest, SourceId, Tier};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};

@@ -1,8 +1,8 @@
 //! Tests of what passes between a server and the MCP library.
 
 use super::*;
+use crate::limits::SOURCE_EVENT_BYTES_MAX;
 use countersign_core::effect::Progress;
-use countersign_core::limits::SOURCE_EVENT_BYTES_MAX;
 use rmcp::model::{CallToolRequestParams, ClientResult, EmptyResult, ListToolsRequest, NumberOrString, Request, ServerResult};
 
 fn wire() -> Arc<Wire> {

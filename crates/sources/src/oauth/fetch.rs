@@ -2,10 +2,10 @@
 //! place that was checked and follows no redirect.
 
 use crate::Error as SetupError;
+use crate::limits::{OAUTH_ANSWER_BYTES_MAX, OAUTH_ANSWER_MS};
 use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Target};
 use crate::words::{failed, refused, shown};
 use countersign_core::Secret;
-use countersign_core::limits::{OAUTH_ANSWER_BYTES_MAX, OAUTH_ANSWER_MS};
 use countersign_core::source::Error;
 use ipnet::IpNet;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};

@@ -1,10 +1,10 @@
 //! Checks an ID token (OpenID Connect Core, 3.1.3.7): who signed it, for whom, when, and for which sign-in. What it says counts for nothing before
 //! that. Only signatures with public keys are taken; `none` and shared secrets are no signature here.
 
+use crate::limits::OAUTH_LEEWAY_SECONDS;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::Timestamp;
-use countersign_core::limits::OAUTH_LEEWAY_SECONDS;
 use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

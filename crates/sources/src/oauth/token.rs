@@ -3,9 +3,9 @@
 use super::discovery::Server;
 use super::fetch::{Answer, Fetch, login_failed};
 use super::kept::{Client, ClientAuth, Tokens, hidden};
+use crate::limits::OAUTH_LEEWAY_SECONDS;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::limits::OAUTH_LEEWAY_SECONDS;
 use countersign_core::source::Error;
 use countersign_core::{Secret, Timestamp};
 use reqwest::header::HeaderValue;

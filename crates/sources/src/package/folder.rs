@@ -2,8 +2,8 @@
 //! to disk as a whole.
 
 use super::mistake::Mistake;
+use crate::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX};
 use countersign_core::Digest;
-use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -3,9 +3,9 @@
 
 use super::folder::{self, PackageFile, PackageFiles};
 use super::loaded::Loaded;
+use crate::limits::PACKAGE_CODE_KEPT_BYTES_MAX;
 use crate::workspace::diff::{Diff, Room};
 use countersign_core::changed_file::FileChange;
-use countersign_core::limits::PACKAGE_CODE_KEPT_BYTES_MAX;
 use countersign_core::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -4,14 +4,12 @@ use super::fields::{self, Fields, SAID_OF_ONE_MAX};
 use super::mistake::{Mistake, one_of};
 use super::script::Script;
 use crate::egress::Methods;
+use crate::limits::{PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_MAX, PACKAGE_REQUIRES_MAX, PACKAGE_WORD_CHARS_MAX};
 use crate::web::HostRule;
 use countersign_core::Tier;
 use countersign_core::action::{Effect, Profile};
 use countersign_core::artifact::{ArtifactKind, ArtifactRetention, ArtifactSpec, Visibility};
-use countersign_core::limits::{
-    CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, PACKAGE_REQUIRES_MAX, PACKAGE_WORD_CHARS_MAX,
-    REVERSIBLE_SECONDS_MAX,
-};
+use countersign_core::limits::{CALL_TIMEOUT_MS, PACKAGE_MEMORY_MB_DEFAULT, REVERSIBLE_SECONDS_MAX};
 use serde_json::{Map, Value, json};
 
 /// The least memory an interpreter starts in.

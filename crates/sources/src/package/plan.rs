@@ -2,6 +2,7 @@
 
 use super::journal::{Journal, result_path};
 use super::script::UNCHANGED;
+use crate::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
 use crate::workspace::diff::Diff;
@@ -14,7 +15,6 @@ use countersign_core::changed_file::warn;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
 use countersign_core::json::in_plain_words;
-use countersign_core::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::io::Errno;
 use serde::Deserialize;

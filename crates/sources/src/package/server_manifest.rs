@@ -5,11 +5,12 @@ use super::folder::{self, PackageFiles};
 use super::language::Language;
 use super::manifest::{self, Filesystem};
 use super::mistake::{Mistake, one_of};
+use crate::limits::{SOURCE_TEXT_BYTES_MAX, SOURCE_VARIABLES_MAX};
 use crate::program::{is_program, is_variable};
 use crate::web::HostRule;
 use crate::words::shown;
 use countersign_core::Digest;
-use countersign_core::limits::{PACKAGE_MEMORY_MB_DEFAULT, SOURCE_TEXT_BYTES_MAX, SOURCE_VARIABLES_MAX};
+use countersign_core::limits::PACKAGE_MEMORY_MB_DEFAULT;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use super::allowed::Allowed;
 use super::host_rule::Scheme;
 use super::resolver::Lookup;
-use countersign_core::limits::HTTP_CONNECT_MS;
+use crate::limits::HTTP_CONNECT_MS;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
 //! Which headers a caller may set: none that would change where the request goes or how it is framed.
 
+use crate::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
 use crate::words::{refused, shown};
-use countersign_core::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
 use countersign_core::ports::connections::ConnectionHeaders;
 use countersign_core::source::Error;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};

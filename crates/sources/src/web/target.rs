@@ -2,8 +2,8 @@
 //! rules read the URL: the place they read must be the place it goes to.
 
 use super::allowed::Allowed;
+use crate::limits::HTTP_URL_BYTES_MAX;
 use crate::words::{refused, shown};
-use countersign_core::limits::HTTP_URL_BYTES_MAX;
 use countersign_core::source::Error;
 use std::net::IpAddr;
 use url::{Host, Url};

@@ -1,6 +1,6 @@
 //! The difference between two texts, line by line, for the person who has to approve. Its work and its length are limited.
 
-use countersign_core::limits::{CODE_DIFF_BYTES_MAX, FILE_DIFF_BYTES_MAX};
+use crate::limits::{CODE_DIFF_BYTES_MAX, FILE_DIFF_BYTES_MAX};
 use serde_json::{Value, json};
 
 /// The largest comparison table. For larger texts, the diff shows one block replaced by another.

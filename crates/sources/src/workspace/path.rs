@@ -1,9 +1,10 @@
 //! Which spellings of a path are accepted: exactly one per file, so that rules, approvals and receipts name the file that is touched. Pure:
 //! `root` deals with the file behind the path.
 
+use crate::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX};
 use crate::words::{refused, shown};
 use countersign_core::clean::is_deceptive;
-use countersign_core::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX};
+use countersign_core::limits::FILE_PATH_BYTES_MAX;
 use countersign_core::source::Error;
 use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 

@@ -3,10 +3,10 @@
 use super::record;
 use super::table::{find_in, read_trigger_and_token, trigger_columns};
 use crate::db::{Columns, all, vals};
+use crate::limits::HOOK_TOKEN_OVERLAP_SECONDS;
 use crate::tokens::draw_token;
 use crate::{Error, Store};
 use countersign_core::automation::Trigger;
-use countersign_core::limits::HOOK_TOKEN_OVERLAP_SECONDS;
 use countersign_core::{AutomationId, Digest, OrgId, Secret, UserId};
 use subtle::ConstantTimeEq as _;
 

@@ -6,10 +6,10 @@ use super::ticks::start_from_now;
 use super::{SaveAutomation, Saved, SavedTrigger, record};
 use crate::archive::{archive_in, digest_of};
 use crate::db::{Columns, Tx, all, only, vals};
+use crate::limits::AUTOMATIONS_MAX;
 use crate::tokens::draw_token;
 use crate::{Error, Store};
 use countersign_core::automation::{Automation, AutomationStatus, TriggerType};
-use countersign_core::limits::AUTOMATIONS_MAX;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::{AutomationId, OrgId, Secret, UserId, random_bytes};
 

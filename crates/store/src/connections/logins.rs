@@ -3,9 +3,9 @@
 
 use super::{read_sealed, select_connection};
 use crate::db::{Columns, Row, Tx, only, vals};
+use crate::limits::LOGIN_SECONDS;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
-use countersign_core::limits::LOGIN_SECONDS;
 use countersign_core::ports::connections::{Connection, ConnectionState};
 use countersign_core::ports::secrets::SecretValue;
 use countersign_core::{ConnectionId, OrgId, PrincipalId, Secret, Timestamp};

@@ -4,8 +4,9 @@
 use super::{does_not_open, read_connection, read_sealed, select_connection};
 use crate::db::{Tx, all, only, vals};
 use crate::events::tell;
+use crate::limits::SECRET_USED_SECONDS;
 use crate::{Error, Store};
-use countersign_core::limits::{OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
+use countersign_core::limits::OAUTH_REFRESH_SECONDS;
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionState, Locked, Need, OpenConnection};
 use countersign_core::ports::secrets::SecretValue;
 use countersign_core::ports::{KeptConnections, Secrets};

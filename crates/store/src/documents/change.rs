@@ -4,9 +4,9 @@
 use super::words;
 use crate::db::{Columns, Tx, count, only, to_json, vals};
 use crate::events::publish_in;
+use crate::limits::DOCUMENTS_MAX;
 use crate::runs::announce::cause_in;
 use crate::{Error, Store};
-use countersign_core::limits::DOCUMENTS_MAX;
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::documents::{ChangedDocuments, DocumentChange, DocumentChanges, DocumentState};
 use countersign_core::ports::events::Cause;

@@ -4,7 +4,7 @@
 use super::{document_columns, document_of, tagged};
 use crate::Error;
 use crate::db::{Columns, Row, Val, vals};
-use countersign_core::limits::DOCUMENT_SNIPPET_CHARS;
+use crate::limits::DOCUMENT_SNIPPET_CHARS;
 use countersign_core::ports::documents::{DocumentHit, DocumentQuery};
 use countersign_core::{OrgId, SpaceId};
 

@@ -3,9 +3,9 @@
 use super::end::{end_unworked, update_run};
 use super::table::{read_run, select_run};
 use crate::db::{Tx, only, vals};
+use crate::limits::RUN_RECOVERIES_MAX;
 use crate::notifications::notify_in;
 use crate::{Error, Store};
-use countersign_core::limits::RUN_RECOVERIES_MAX;
 use countersign_core::ports::runs::Lease;
 use countersign_core::run::RunStatus;
 

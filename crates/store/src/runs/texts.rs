@@ -2,9 +2,9 @@
 
 use super::table::{read_run, select_run};
 use crate::db::{Columns, Tx, count, only, to_json, vals};
+use crate::limits::{TRIGGER_PAYLOAD_BYTES_MAX, TRIGGER_PAYLOAD_SECONDS};
 use crate::{Error, Store};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::limits::{TRIGGER_PAYLOAD_BYTES_MAX, TRIGGER_PAYLOAD_SECONDS};
 use countersign_core::ports::Runs as _;
 use countersign_core::run::{Run, StepRecord, TriggerPayload};
 use countersign_core::{OrgId, RunId, SpaceId};

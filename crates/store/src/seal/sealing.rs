@@ -2,7 +2,7 @@
 
 use crate::db::values::{Statement, Val, vals};
 use crate::keys::keychain::Keychain;
-use countersign_core::limits::CHECKPOINT_ENTRIES;
+use crate::limits::CHECKPOINT_ENTRIES;
 use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
 use receipt::checkpoint::Checkpoint;
 use receipt::entry::Kind;

@@ -1,7 +1,7 @@
 use super::{check, check_predicate};
 use crate::Mistake;
+use crate::limits::TEMPLATE_BYTES_MAX;
 use crate::template::Names;
-use countersign_core::limits::TEMPLATE_BYTES_MAX;
 
 fn names() -> Names {
     Names { inputs: Some(["tags".to_owned(), "since".to_owned()].into()), outputs: ["summary".to_owned()].into(), in_on_failure: false }

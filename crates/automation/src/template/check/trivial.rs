@@ -1,7 +1,7 @@
 //! Which templates cost so little that they may render in this process: text, and `{{ dotted.path | filter(literals) }}`.
 
+use crate::limits::{TEMPLATE_TRIVIAL_FILTERS_IN_A_ROW_MAX, TEMPLATE_TRIVIAL_FILTERS_MAX};
 use crate::template::filters::FILTERS;
-use countersign_core::limits::{TEMPLATE_TRIVIAL_FILTERS_IN_A_ROW_MAX, TEMPLATE_TRIVIAL_FILTERS_MAX};
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
 
 pub(super) fn statements(statements: &[Stmt<'_>]) -> bool {

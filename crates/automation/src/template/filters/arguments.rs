@@ -1,7 +1,7 @@
 //! The arguments of a filter, given by place or by name.
 
+use crate::limits::{TEMPLATE_LIST_ITEMS_MAX, TEMPLATE_OUTPUT_BYTES_MAX};
 use crate::template::json::{failed, text_of, too_large, undefined};
-use countersign_core::limits::{TEMPLATE_LIST_ITEMS_MAX, TEMPLATE_OUTPUT_BYTES_MAX};
 use minijinja::value::{Kwargs, Rest, ValueOrKwargs, from_args};
 use minijinja::{Error, Value};
 

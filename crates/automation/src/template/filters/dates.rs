@@ -1,8 +1,8 @@
 //! `date`: a time, written in a zone and in a form.
 
 use super::arguments::{Arguments, Given};
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use crate::template::json::{failed, too_large};
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};

@@ -1,8 +1,8 @@
 //! Filters of lists, and of whatever value.
 
 use super::arguments::{Arguments, Given, bounded, items};
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use crate::template::json::{failed, json_of, text_of, too_large};
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 use super::{FILTERS, takes};
+use crate::limits::{TEMPLATE_LIST_ITEMS_MAX, TEMPLATE_OUTPUT_BYTES_MAX};
 use crate::template::Reason;
 use crate::template::engine;
-use countersign_core::limits::{TEMPLATE_LIST_ITEMS_MAX, TEMPLATE_OUTPUT_BYTES_MAX};
 use minijinja::value::Serde;
 use serde_json::{Value, json};
 

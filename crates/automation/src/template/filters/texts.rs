@@ -1,8 +1,8 @@
 //! Filters of text. What is no text is taken as it would be rendered.
 
 use super::arguments::{Arguments, Given, bounded};
+use crate::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use crate::template::json::{failed, text_of, too_large};
-use countersign_core::limits::TEMPLATE_OUTPUT_BYTES_MAX;
 use minijinja::Error;
 
 /// Jinja's own: a text this much longer than asked for is not cut, since the end would take as much room.

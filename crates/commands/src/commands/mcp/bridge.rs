@@ -3,9 +3,9 @@
 //! to do; a client never waits for nothing.
 
 use super::message::{self, Kind, Message, NO_MESSAGE, NOT_ANSWERED, Refused, one_line};
+use crate::limits::{MCP_LINE_BYTES_MAX, MCP_OPEN_REQUESTS_MAX};
 use crate::output::Line;
 use crate::shared::*;
-use countersign_core::limits::{MCP_LINE_BYTES_MAX, MCP_OPEN_REQUESTS_MAX};
 use countersign_core::sse::{Decoder, SentEvent, Unreadable};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;

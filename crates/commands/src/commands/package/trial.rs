@@ -3,8 +3,8 @@
 use super::{Allowed, checked, request};
 use crate::serving::{Serving, with_the_process};
 use crate::shared::*;
-use countersign_core::limits::INVOCATIONS_PER_MINUTE_MAX;
 use homes::packages::Case;
+use host::limits::INVOCATIONS_PER_MINUTE_MAX;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

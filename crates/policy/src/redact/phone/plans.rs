@@ -1,6 +1,6 @@
 //! Asks the world's numbering plans about digits.
 
-use countersign_core::limits::REDACTION_PHONE_TRIES_MAX;
+use crate::limits::REDACTION_PHONE_TRIES_MAX;
 use phonenumber::metadata::DATABASE;
 use phonenumber::{Metadata, Type, country};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,13 @@
 //! The definitions of the `documents` actions. Documents are the space's own data, as its files are, so they have the effects of files.
 
 use crate::builtin::{VERSION, action_id, object_schema};
+use crate::limits::{
+    DOCUMENT_BYTES_MAX, DOCUMENT_CHANGES_MAX, DOCUMENT_FILES_MAX, DOCUMENT_HITS_DEFAULT, DOCUMENT_HITS_MAX, DOCUMENT_QUERY_CHARS_MAX,
+    DOCUMENT_TAG_CHARS_MAX, DOCUMENT_TAGS_MAX, DOCUMENT_TITLE_CHARS_MAX, MEDIUM_TIMEOUT_MS,
+};
 use crate::workspace::evidence::READ_BACK;
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
-use countersign_core::limits::{
-    DOCUMENT_BYTES_MAX, DOCUMENT_CHANGES_MAX, DOCUMENT_FILES_MAX, DOCUMENT_HITS_DEFAULT, DOCUMENT_HITS_MAX, DOCUMENT_QUERY_CHARS_MAX,
-    DOCUMENT_TAG_CHARS_MAX, DOCUMENT_TAGS_MAX, DOCUMENT_TITLE_CHARS_MAX, FILE_PATH_BYTES_MAX, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS,
-    REVERSIBLE_SECONDS_MAX,
-};
+use countersign_core::limits::{FILE_PATH_BYTES_MAX, LOW_TIMEOUT_MS, REVERSIBLE_SECONDS_MAX};
 use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Reads the text files of a workspace folder for an import. Nothing here changes anything.
 
+use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_FILES_MAX, FILE_LIST_VISITED_MAX};
 use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::outcome::{content_changed, unchanged};
@@ -9,7 +10,6 @@ use crate::workspace::scope::{Forbidden, check_scope};
 use crate::workspace::visit::{Descend, Seen, visit};
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
-use countersign_core::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_FILES_MAX, FILE_LIST_VISITED_MAX};
 use countersign_core::source::Error;
 use rustix::fs::FileType;
 use rustix::io::Errno;

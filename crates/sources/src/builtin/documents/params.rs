@@ -1,11 +1,11 @@
 //! The params of the `documents` actions, and the rules that a schema cannot say.
 
 use super::folder::is_text;
-use crate::words::{refused, shown};
-use countersign_core::limits::{
+use crate::limits::{
     DOCUMENT_BYTES_MAX, DOCUMENT_HITS_DEFAULT, DOCUMENT_HITS_MAX, DOCUMENT_QUERY_CHARS_MAX, DOCUMENT_QUERY_WORDS_MAX,
     DOCUMENT_TAG_CHARS_MAX, DOCUMENT_TAGS_MAX, DOCUMENT_TITLE_CHARS_MAX,
 };
+use crate::words::{refused, shown};
 use countersign_core::ports::documents::DocumentQuery;
 use countersign_core::source::Error;
 use countersign_core::{DocumentId, Timestamp};

@@ -1,11 +1,9 @@
 //! The definitions of the `files` actions.
 
 use crate::builtin::{VERSION, action_id, object_schema};
+use crate::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, MEDIUM_TIMEOUT_MS};
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
-use countersign_core::limits::{
-    FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS,
-    REVERSIBLE_SECONDS_MAX,
-};
+use countersign_core::limits::{FILE_PATH_BYTES_MAX, LOW_TIMEOUT_MS, REVERSIBLE_SECONDS_MAX};
 use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! `files.list`. Entries outside the scope of the call are neither listed nor counted.
 
+use crate::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX};
 use crate::workspace::Place;
 use crate::workspace::outcome::unchanged;
 use crate::workspace::path::{WorkspacePath, is_reserved};
 use crate::workspace::scope::{Forbidden, check_scope};
 use crate::workspace::visit::{Descend, Seen, visit};
 use countersign_core::effect::Scope;
-use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::FileType;
 use rustix::io::Errno;

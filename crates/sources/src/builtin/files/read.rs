@@ -1,5 +1,6 @@
 //! `files.read_text`
 
+use crate::limits::FILE_READ_BYTES_MAX;
 use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::path::WorkspacePath;
@@ -7,7 +8,6 @@ use crate::workspace::regular::Regular;
 use crate::workspace::scope::check_scope;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
-use countersign_core::limits::FILE_READ_BYTES_MAX;
 use countersign_core::source::{Error, Output};
 use rustix::io::Errno;
 use serde::Deserialize;

@@ -1,6 +1,7 @@
 //! `files.write_text`: the text is staged beside its target, the old content is kept, then one rename puts the text in place. The file is
 //! always old or new, never a mixture.
 
+use crate::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
@@ -17,7 +18,6 @@ use crate::workspace::staged::Staged;
 use countersign_core::Digest;
 use countersign_core::changed_file::warn;
 use countersign_core::effect::Scope;
-use countersign_core::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::Mode;
 use rustix::io::Errno;

@@ -2,9 +2,9 @@
 
 use super::HttpConfig;
 use crate::Error as SetupError;
+use crate::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, patience, refused};
-use countersign_core::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use countersign_core::source::{CallContext, Error, Output, unavailable};
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Response, StatusCode};

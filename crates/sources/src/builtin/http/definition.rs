@@ -1,11 +1,11 @@
 //! The definitions of the `http` actions.
 
 use crate::builtin::{VERSION, action_id, object_schema};
-use countersign_core::action::{Effect, Repeatability, Reversibility};
-use countersign_core::limits::{
-    CALL_TIMEOUT_MS, HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX,
-    HTTP_URL_BYTES_MAX,
+use crate::limits::{
+    HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX, HTTP_URL_BYTES_MAX,
 };
+use countersign_core::action::{Effect, Repeatability, Reversibility};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;

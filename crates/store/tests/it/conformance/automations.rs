@@ -5,10 +5,7 @@ use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::limits::{
-    DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_FORGOTTEN_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX, TRIGGER_PAYLOAD_BYTES_MAX,
-    TRIGGER_PAYLOAD_SECONDS,
-};
+use countersign_core::limits::RUN_LEASE_SECONDS;
 use countersign_core::ports::automations::{Mended, PassedTicks, SkippedTicks};
 use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{
@@ -21,6 +18,9 @@ use countersign_core::{
     AutomationId, Clock as _, EventId, FiringId, Invocation, InvocationId, PrincipalId, RunId, SessionId, SpaceId, Status, Timestamp,
 };
 use serde_json::{Value, json};
+use store::limits::{
+    DRAFTS_MAX, FIRE_KEY_SECONDS, RUN_FORGOTTEN_SECONDS, RUN_RECOVERIES_MAX, TRIGGER_PAYLOAD_BYTES_MAX, TRIGGER_PAYLOAD_SECONDS,
+};
 use store::{FiringFilter, FromNow, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
 
 on_both_engines!(

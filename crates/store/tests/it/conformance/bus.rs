@@ -2,7 +2,7 @@
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines};
 use countersign_core::ledger::{Begun, Finished, Row};
-use countersign_core::limits::{EVENT_LEASE_SECONDS, EVENTS_IN_FLIGHT_MAX, GROUPS_MAX};
+use countersign_core::limits::{EVENT_LEASE_SECONDS, GROUPS_MAX};
 use countersign_core::ports::bus::{ClaimRef, Claimed, GroupName, LetterKind, NewEvent, NewGroup, Start, Subscribed};
 use countersign_core::ports::events::{Cause, Origin};
 use countersign_core::ports::{EventBus, EventFeed, Invocations};
@@ -12,6 +12,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::limits::EVENTS_IN_FLIGHT_MAX;
 use store::{Engine, Move, Store};
 
 on_both_engines!(

@@ -4,13 +4,13 @@
 use crate::harness::{Home, Kind, TOLD, Tenant, World, everything, on_both_engines};
 use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState, Moment};
 use countersign_core::ledger::{Approved, Finished, Held, Hold, Row};
-use countersign_core::limits::{CHANNELS_MAX, DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::{EventFeed, Invocations, Rules};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, ChannelId, Digest, Invocation, Secret, Status, Tier};
 use serde_json::{Value, json};
 use std::io::Cursor;
+use store::limits::{CHANNELS_MAX, DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS};
 use store::{AddedChannel, DeletedSecret, DeliveryEnd, DeliveryFilter, NewChannel, NewSecret, SecretUse, Store};
 use testkit::{FixedClock, SeededRandom};
 

@@ -4,13 +4,14 @@
 use crate::harness::{BEGUN, Home, Kind, TOLD, Tenant, World, everything, on_both_engines};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::limits::{LOGIN_SECONDS, OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
+use countersign_core::limits::OAUTH_REFRESH_SECONDS;
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, Locked, Need, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::{EventFeed, Invocations, KeptConnections, Rules};
 use countersign_core::{ConnectionId, Secret};
 use serde_json::Value;
 use std::io::Cursor;
+use store::limits::{LOGIN_SECONDS, SECRET_USED_SECONDS};
 use store::{
     CreatedConnection, DeletedSecret, Engine, LoginEnd, NewConnection, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
 };

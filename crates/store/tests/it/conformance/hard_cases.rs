@@ -4,7 +4,7 @@ use super::automations::{at, claimed, fired, firing, gathered, leased, saved, st
 use crate::harness::{Home, Kind, World, everything, on_both_engines, sha256};
 use countersign_core::automation::{FiringOutcome, FiringReason};
 use countersign_core::ledger::Row;
-use countersign_core::limits::{FIRE_KEY_SECONDS, GROUP_HELD_SECONDS, TRIGGER_BATCH_BYTES_MAX, TRIGGER_CROWDED_SECONDS};
+use countersign_core::limits::{GROUP_HELD_SECONDS, TRIGGER_BATCH_BYTES_MAX};
 use countersign_core::ports::bus::{GroupName, NewGroup, Start};
 use countersign_core::ports::runs::{
     Concurrency, Fired, FiredGathering, Gather, Gathered, GatheredEvent, NewFiring, Occasion, Rate, ReserveBudget, Reserved, SavedRun, Then,
@@ -15,6 +15,7 @@ use countersign_core::{Amount, Clock as _, EventId, Invocation, PrincipalId, Spa
 use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
+use store::limits::{FIRE_KEY_SECONDS, TRIGGER_CROWDED_SECONDS};
 use store::{FiringFilter, FromNow, Store, TriggerChange};
 use testkit::SeededRandom;
 

@@ -6,7 +6,7 @@ use countersign_core::mcp::{McpTools, McpWishes};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
-use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId, limits};
+use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId};
 use serde_json::json;
 use std::collections::BTreeMap;
 use store::{ChangedUser, Error, LinkOpened, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
@@ -354,13 +354,13 @@ async fn a_login_is_worth_what_its_token_is_and_ends_by_itself(kind: Kind) {
     assert_eq!(store.find_logged_in(login.expose()).await, Ok(None));
     assert_eq!(store.find_logged_in(other.expose()).await, Ok(Some(by.clone())));
     // With too many browsers, the first ones are logged out.
-    for _ in 0..limits::LOGINS_PER_TOKEN_MAX {
+    for _ in 0..store::limits::LOGINS_PER_TOKEN_MAX {
         world.clock.advance_seconds(1);
         store.log_in(by).await.unwrap().unwrap();
     }
     assert_eq!(store.find_logged_in(other.expose()).await, Ok(None));
     let last = store.log_in(by).await.unwrap().unwrap();
-    world.clock.advance_seconds(limits::LOGGED_IN_SECONDS - 1);
+    world.clock.advance_seconds(store::limits::LOGGED_IN_SECONDS - 1);
     assert_eq!(store.find_logged_in(last.expose()).await, Ok(Some(by.clone())));
     world.clock.advance_seconds(1);
     assert_eq!(store.find_logged_in(last.expose()).await, Ok(None));
@@ -383,11 +383,11 @@ async fn a_login_that_is_used_goes_on_up_to_its_longest_time(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = &tenant.as_owner;
     let (login, other) = (store.log_in(by).await.unwrap().unwrap(), store.log_in(by).await.unwrap().unwrap());
-    let half = limits::LOGGED_IN_SECONDS / 2;
+    let half = store::limits::LOGGED_IN_SECONDS / 2;
     world.clock.advance_seconds(half - 1);
     assert_eq!(store.extend_login(login.expose()).await, Ok(false), "half of its time is not over");
     world.clock.advance_seconds(1);
-    for _ in 0..limits::LOGGED_IN_SECONDS_MAX / half - 2 {
+    for _ in 0..store::limits::LOGGED_IN_SECONDS_MAX / half - 2 {
         assert_eq!(store.extend_login(login.expose()).await, Ok(true));
         assert_eq!(store.extend_login(login.expose()).await, Ok(false), "once is enough");
         world.clock.advance_seconds(half);

@@ -6,7 +6,6 @@ use countersign_core::automation::Automation;
 use countersign_core::call::Claimed;
 use countersign_core::invocation::{DIGEST, Failure, NOT_KEPT};
 use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
-use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::ports::bus::NewEvent;
 use countersign_core::ports::events::Cause;
@@ -17,6 +16,7 @@ use countersign_core::run::{Run, RunFailure, RunStatus, StepRecord, StepStatus};
 use countersign_core::session::Keeps;
 use countersign_core::{Amount, Batch, Call, Clock as _, Invocation, InvocationId, NotificationId, PrincipalId, Status};
 use serde_json::{Value, json};
+use store::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
 use store::{FiringFilter, Forgotten, InvocationFilter, ReceiptFilter, RunFilter, SpaceChange, Store};
 
 on_both_engines!(

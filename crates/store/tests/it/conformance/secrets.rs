@@ -4,11 +4,11 @@ use crate::harness::{BEGUN, Home, Kind, TOLD, Tenant, World, everything, on_both
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::Secret;
-use countersign_core::limits::SECRET_USED_SECONDS;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::{EventFeed, Invocations, Secrets};
 use serde_json::Value;
 use std::io::Cursor;
+use store::limits::SECRET_USED_SECONDS;
 use store::{DeletedSecret, Engine, NamedSecret, NewSecret, PageRequest, SetSecret, Store};
 use testkit::{FixedClock, SeededRandom};
 

@@ -3,9 +3,10 @@
 use crate::harness::{BEGUN, Kind, Tenant, World, on_both_engines};
 use countersign_core::batch::BatchStatus;
 use countersign_core::ledger::{Begun, Finished, Held, OpenedBatch, Reservation, Row};
-use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, LEASE_SILENT_SECONDS, RUNNING_SECONDS_MAX};
 use countersign_core::ports::{Batches, Claims, Invocations, Rules};
 use countersign_core::{Batch, Invocation, InvocationId, ServerId, Status};
+use store::limits::SERVER_REMEMBERED_SECONDS;
 use store::{Error, Store};
 
 on_both_engines!(
