@@ -14,6 +14,7 @@ use countersign_core::ports::Invocations;
 use countersign_core::{OrgId, SpaceId, Status};
 use operations::App;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use store::{InvocationFilter, Server};
 
 /// All that a process serves which has no door; described below.
@@ -49,7 +50,9 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
 /// The API's own description.
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "server", security(()), responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
 pub(super) async fn openapi() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
+    // Anybody may ask for it, and making it takes long; it is the same as long as the server runs.
+    static DESCRIPTION: LazyLock<String> = LazyLock::new(super::openapi_json);
+    ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION.as_str()).into_response()
 }
 
 /// Who the token belongs to.

@@ -1,5 +1,5 @@
-//! The table of routes. What is served is described, and the description is made only when it is asked for: it takes longer than all else
-//! that a server does when it starts.
+//! The table of routes: each is served, and described as `#[utoipa::path]` above its handler says. The description is made when it is asked
+//! for and not when a server starts, because it takes long.
 
 use axum::Router;
 use axum::handler::Handler;
