@@ -228,7 +228,7 @@ async fn crash_at(point: &str, ok: bool, database: Option<String>) {
     let (owner, before) = crash(folder.path(), point, ok, database.as_deref()).await;
     let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
     let process = at_fault(&data, database.as_deref(), None);
-    let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
+    let listed = settled(&owner, &process.url).await;
     let status = listed["items"][0]["status"].as_str();
     let found = held(&workspace);
     let is_old = found == before;
@@ -243,6 +243,18 @@ async fn crash_at(point: &str, ok: bool, database: Option<String>) {
     assert_eq!((status, is_new), (expected, expected == Some("succeeded")), "{point}: the disk holds {found:?}: {listed:#}");
     check(&owner, &process.url, &data, point, u64::from(expected.is_some())).await;
     assert!(is_new || !workspace.join("deep").exists(), "{point}: the folder that was made for it is left behind");
+}
+
+/// The calls, once none is running. PostgreSQL may take a while to see that the dead server's connection is gone, and only then the next server
+/// finishes its calls.
+async fn settled(owner: &Client, url: &str) -> Value {
+    loop {
+        let (_, listed) = owner.send(url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
+        if listed["items"].as_array().unwrap().iter().all(|call| call["status"] != "running") {
+            return listed;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// Checks that the log verifies and that no temporary file is left.

@@ -120,8 +120,14 @@ fn signed(headers: &HeaderMap, body: &str) -> Value {
 
 /// A server that may reach the receivers, with the secret that signs.
 async fn start(kind: Kind, receivers: &[&Receiver]) -> TestServer {
-    let urls: Vec<_> = receivers.iter().map(|receiver| receiver.url.as_str()).collect();
-    let server = TestServer::start_reaching(kind, &urls).await;
+    with_secret(TestServer::start_reaching(kind, &urls(receivers)).await).await
+}
+
+fn urls<'a>(receivers: &[&'a Receiver]) -> Vec<&'a str> {
+    receivers.iter().map(|receiver| receiver.url.as_str()).collect()
+}
+
+async fn with_secret(server: TestServer) -> TestServer {
     server.owner.send(Method::PUT, "/api/v1/secrets/hook", Some(json!({ "value": KEY }))).await.ok();
     server
 }
@@ -207,7 +213,7 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
 
 async fn a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting(kind: Kind) {
     let (hangs, fails, gone, works) = (Receiver::start().await, Receiver::start().await, Receiver::start().await, Receiver::start().await);
-    let server = start(kind, &[&hangs, &fails, &gone, &works]).await;
+    let server = with_secret(TestServer::start_impatient(kind, &urls(&[&hangs, &fails, &gone, &works])).await).await;
     hangs.takes(Duration::from_secs(3_600));
     fails.answers(StatusCode::INTERNAL_SERVER_ERROR);
     gone.serving.abort();
@@ -223,13 +229,13 @@ async fn a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting(kind: Kind) 
     server.owner.approve(&other).await.ok();
     assert_eq!(server.shown(&other).await["status"], "succeeded");
     delivering.await.unwrap().unwrap();
-    assert!(works.heard().iter().any(|message| message["data"]["invocation_id"] == json!(id)));
 
     let attempts_before = fails.heard().len();
     for _ in 0..=DELIVERY_GIVE_UP_SECONDS * 1_000 / DELIVERY_RETRY_MS_MAX {
         server.clock.advance_seconds(DELIVERY_RETRY_MS_MAX / 1_000);
         server.courier.deliver_due().await.unwrap();
     }
+    assert!(works.heard().iter().any(|message| message["data"]["invocation_id"] == json!(id)));
     let letters: Vec<_> = dead(&server.owner).await.into_iter().filter(|one| one["invocation_id"] == json!(id)).collect();
     assert_eq!(letters.len(), 3, "{letters:#?}");
     let problems: Vec<_> = letters.iter().map(|one| one["problem"].as_str().unwrap()).collect();
@@ -251,8 +257,12 @@ async fn a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting(kind: Kind) 
     fails.answers(StatusCode::OK);
     let heard = fails.heard().len();
     let retried = server.owner.post("/api/v1/channels/fails/retry", json!({})).await.ok()["retried"].as_u64().unwrap();
-    server.courier.deliver_due().await.unwrap();
-    assert!(retried > 0 && fails.heard().len() as u64 >= heard as u64 + retried);
+    assert!(retried > 0);
+    // On a busy machine an answer may come too late, and the delivery is tried again.
+    while (fails.heard().len() as u64) < heard as u64 + retried {
+        server.courier.deliver_due().await.unwrap();
+        server.clock.advance_seconds(DELIVERY_RETRY_MS_MAX / 1_000);
+    }
     let left = server.owner.get("/api/v1/deliveries?channel=fails&state=dead").await.ok();
     assert_eq!(left["items"], json!([]));
     assert_eq!(server.shown(&id).await["status"], "pending", "what became of its notices is nothing to a call");

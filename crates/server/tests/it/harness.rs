@@ -95,6 +95,8 @@ pub(crate) struct Home {
     tells_and_asks: bool,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
+    /// How long a channel may take to answer. Only a test of one that never does has it short, since nothing may depend on the load.
+    patience: std::time::Duration,
     /// How long a call waits between its attempts: hardly at all.
     ladder: Ladder,
     /// What runs draw, if not what everything else draws.
@@ -208,6 +210,7 @@ impl Home {
             documents: None,
             tells_and_asks: false,
             key_wait_ms,
+            patience: std::time::Duration::from_secs(120),
             ladder: Ladder { base_ms: 1, cap_ms: 2 },
             drawn_by_runs: None,
             hosts,
@@ -310,6 +313,13 @@ impl TestServer {
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// The same, where a channel that does not answer soon is given up for this time.
+    pub(crate) async fn start_impatient(kind: Kind, addresses: &[&str]) -> Self {
+        let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let home = Home { hosts, patience: std::time::Duration::from_millis(500), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -477,7 +487,7 @@ impl TestServer {
             mailer: Arc::clone(&home.mailer),
             senders,
             slack_api_url: home.slack_api_url.clone(),
-            patience: std::time::Duration::from_millis(500),
+            patience: home.patience,
         })
         .unwrap();
         let ports = runs::Ports {
