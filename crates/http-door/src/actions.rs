@@ -3,8 +3,8 @@
 use super::caller::Caller;
 use super::page::{Asked, moment};
 use super::problem::Refusal;
+use api::Code;
 use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse, LatencyView, SourceView};
-use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview};
@@ -20,7 +20,7 @@ use utoipa::IntoParams;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
 #[utoipa::path(operation_id = "actions_available", get, path = "/api/v1/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
-    responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AvailableResponse)))]
 pub(super) async fn available(
     State(app): State<App>,
     caller: Caller,
@@ -35,7 +35,7 @@ pub(super) async fn available(
 /// How to use a source.
 #[utoipa::path(operation_id = "actions_session_guide", get, path = "/api/v1/sessions/{session}/actions/guide/{source}", tag = "actions",
     params(("session" = String, Path), ("source" = String, Path)),
-    responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GuideResponse)))]
 pub(super) async fn session_guide(
     State(app): State<App>,
     caller: Caller,
@@ -46,7 +46,7 @@ pub(super) async fn session_guide(
 }
 
 /// Every action of the org's sources, with the mode it has in a green space.
-#[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
     caller.must_read()?;
     let hidden = sources::hidden(&app, &caller.principal).await?;
@@ -57,7 +57,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// One action. An agent finds those of the sources that its session is connected to.
 #[utoipa::path(operation_id = "actions_show", get, path = "/api/v1/actions/{action}", tag = "actions", params(("action" = String, Path)),
-    responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ActionView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
     caller.must_read_session()?;
     let org = &caller.principal.org;
@@ -80,7 +80,7 @@ pub(super) struct StatsQuery {
 
 /// How well an action does: how often its calls succeed, their mean reward, and how long they take. Of its last 10 000 calls at most.
 #[utoipa::path(operation_id = "actions_stats", get, path = "/api/v1/actions/{action}/stats", tag = "actions", params(("action" = String, Path), StatsQuery),
-    responses((status = 200, body = ActionStatsView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ActionStatsView)))]
 pub(super) async fn stats(
     State(app): State<App>,
     caller: Caller,
@@ -116,7 +116,7 @@ fn stats_view(action: String, stats: &ActionStats) -> ActionStatsView {
 
 /// How to use a source.
 #[utoipa::path(operation_id = "actions_guide", get, path = "/api/v1/sources/{source}/guide", tag = "actions", params(("source" = String, Path)),
-    responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GuideResponse)))]
 pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
     caller.must_read_session()?;
     let own = sessions::own(&app, &caller.principal).await?;

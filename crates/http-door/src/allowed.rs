@@ -4,8 +4,8 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
 use ::sources::mcp::{AllowedProgram, Plan};
+use api::Page;
 use api::allowed::{AllowedCommand, AllowedView, CommandPlanRequest, CommandPlanView, NewAllowedRequest};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use operations::App;
@@ -13,7 +13,7 @@ use operations::allowed::{self, Entry};
 
 /// What sources of every org may use: the list of `hosts`, `networks` or `commands`. For operators: the owners of the first org.
 #[utoipa::path(operation_id = "allowed_list", get, path = "/api/v1/allowed/{list}", tag = "allowed", params(("list" = String, Path, description = "`hosts`, `networks` or `commands`.")),
-    responses((status = 200, body = Page<AllowedView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AllowedView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Path(list): Path<String>) -> Result<Json<Page<AllowedView>>, Refusal> {
     let entries = allowed::list(&app, &caller.principal, &list).await?;
     Ok(Json(Page { items: entries.into_iter().map(view).collect(), next: None }))
@@ -23,7 +23,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Path(list): Pat
 ///
 /// What the server's file of settings says stays besides, and is changed there alone.
 #[utoipa::path(operation_id = "allowed_add", post, path = "/api/v1/allowed/{list}", tag = "allowed", params(("list" = String, Path, description = "`hosts`, `networks` or `commands`.")), request_body = NewAllowedRequest,
-    responses((status = 200, body = AllowedView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AllowedView)))]
 pub(super) async fn add(
     State(app): State<App>,
     caller: Caller,
@@ -35,7 +35,7 @@ pub(super) async fn add(
 
 /// Allows something no longer. A program that ran by it ends with its last call, and is not started again. For operators.
 #[utoipa::path(operation_id = "allowed_remove", delete, path = "/api/v1/allowed/{list}/{entry}", tag = "allowed", params(("list" = String, Path, description = "`hosts`, `networks` or `commands`."), ("entry" = String, Path, description = "The host or the network, or the id of the command.")),
-    responses((status = 200, body = AllowedView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AllowedView)))]
 pub(super) async fn remove(
     State(app): State<App>,
     caller: Caller,
@@ -46,7 +46,7 @@ pub(super) async fn remove(
 
 /// Finds out what a command would run, such as `npx -y PACKAGE`. Packages that it names are installed; nothing is allowed yet. For operators.
 #[utoipa::path(operation_id = "allowed_plan", post, path = "/api/v1/allowed/commands/plan", tag = "allowed", request_body = CommandPlanRequest,
-    responses((status = 200, body = CommandPlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = CommandPlanView)))]
 pub(super) async fn plan(
     State(app): State<App>,
     caller: Caller,

@@ -28,7 +28,7 @@ use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
 /// Approves a pending invocation of a session and runs it.
 #[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
-    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -43,7 +43,7 @@ pub(super) async fn approve_in_session(
 /// Denies a pending invocation of a session.
 #[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
-    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DenyResponse)))]
 pub(super) async fn deny_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -57,7 +57,7 @@ pub(super) async fn deny_in_session(
 /// Approves a pending invocation and runs it.
 #[utoipa::path(operation_id = "invocations_approve", post, path = "/api/v1/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
     request_body = ApproveRequest,
-    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(app): State<App>,
     caller: Caller,
@@ -71,7 +71,7 @@ pub(super) async fn approve(
 /// Denies a pending invocation.
 #[utoipa::path(operation_id = "invocations_deny", post, path = "/api/v1/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
     request_body = DenyRequest,
-    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DenyResponse)))]
 pub(super) async fn deny(
     State(app): State<App>,
     caller: Caller,
@@ -84,7 +84,7 @@ pub(super) async fn deny(
 /// Settles an invocation in doubt: it succeeded, it failed, or the call is made again.
 #[utoipa::path(operation_id = "invocations_settle", post, path = "/api/v1/invocations/{invocation}/settle", tag = "invocations", params(("invocation" = String, Path)),
     request_body = SettleDoubtRequest,
-    responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn settle(
     State(app): State<App>,
     caller: Caller,
@@ -112,7 +112,7 @@ pub(super) async fn settle(
 
 /// Approves several pending invocations one after the other, each with the answer `once`. If one cannot be approved, the others still are.
 #[utoipa::path(operation_id = "invocations_approve_many", post, path = "/api/v1/invocations/approve", tag = "invocations", request_body = ApproveManyRequest,
-    responses((status = 200, body = ApproveManyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ApproveManyResponse)))]
 pub(super) async fn approve_many(
     State(app): State<App>,
     caller: Caller,
@@ -141,7 +141,7 @@ async fn approve_with_others(app: &App, caller: &Caller, one: &OneOfMany, reason
 /// Hides a pending invocation from your inbox for a while. It decides nothing, and the invocation still expires.
 #[utoipa::path(operation_id = "invocations_snooze", post, path = "/api/v1/invocations/{invocation}/snooze", tag = "invocations", params(("invocation" = String, Path)),
     request_body = SnoozeRequest,
-    responses((status = 200, body = SnoozeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SnoozeResponse)))]
 pub(super) async fn snooze(
     State(app): State<App>,
     caller: Caller,

@@ -37,7 +37,7 @@ pub(super) struct ListQuery {
 
 /// Artifacts that are still there, newest first.
 #[utoipa::path(operation_id = "artifacts_list", get, path = "/api/v1/artifacts", tag = "artifacts", params(ListQuery),
-    responses((status = 200, body = Page<ArtifactView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ArtifactView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -51,7 +51,7 @@ pub(super) async fn list(
 
 /// What is known of one artifact.
 #[utoipa::path(operation_id = "artifacts_show", get, path = "/api/v1/artifacts/{artifact}", tag = "artifacts", params(("artifact" = String, Path)),
-    responses((status = 200, body = ArtifactView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ArtifactView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(artifact): Path<String>) -> Result<Json<ArtifactView>, Refusal> {
     Ok(Json(artifacts::find(&app, &caller.principal, &artifact).await?.into()))
 }
@@ -59,7 +59,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(artifact):
 /// Makes a link to the bytes of an artifact. It opens for whoever is signed in and may read the artifact, until it ends.
 #[utoipa::path(operation_id = "artifacts_link", post, path = "/api/v1/artifacts/{artifact}/link", tag = "artifacts",
     params(("artifact" = String, Path)), request_body = ArtifactLinkRequest,
-    responses((status = 200, body = ArtifactLinkResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ArtifactLinkResponse)))]
 pub(super) async fn link(
     State(app): State<App>,
     caller: Caller,
@@ -74,7 +74,7 @@ pub(super) async fn link(
 /// Takes the bytes of an artifact away from everybody: every link to it is dead. What is known of it stays, with its digest.
 #[utoipa::path(operation_id = "artifacts_quarantine", post, path = "/api/v1/artifacts/{artifact}/quarantine", tag = "artifacts",
     params(("artifact" = String, Path)),
-    responses((status = 200, body = ArtifactView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ArtifactView)))]
 pub(super) async fn quarantine(
     State(app): State<App>,
     caller: Caller,

@@ -52,7 +52,7 @@ pub(super) struct ListQuery {
 
 /// Automations of the org, newest first.
 #[utoipa::path(operation_id = "automations_list", get, path = "/api/v1/automations", tag = "automations", params(ListQuery),
-    responses((status = 200, body = Page<AutomationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AutomationView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -74,7 +74,6 @@ pub(super) async fn list(
         (status = 201, body = SavedAutomationResponse),
         (status = 202, description = "It is a draft: only a person saves an automation.", body = SavedAutomationResponse),
         (status = 422, description = "The definition has mistakes: `mistakes` has all of them.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -97,7 +96,6 @@ pub(super) async fn create(
         (status = 202, description = "It is a draft: only a person saves an automation.", body = SavedAutomationResponse),
         (status = 412, description = "Somebody has saved another version since.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The definition has mistakes: `mistakes` has all of them.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn save(
     State(app): State<App>,
@@ -129,7 +127,7 @@ fn expected(headers: &HeaderMap) -> Result<Option<Digest>, Refusal> {
 
 /// One automation, with its triggers and its definition. Its `ETag` is the digest of the definition.
 #[utoipa::path(operation_id = "automations_show", get, path = "/api/v1/automations/{automation}", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = AutomationView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AutomationView)))]
 pub(super) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -150,7 +148,6 @@ fn etag(digest: Digest) -> HeaderMap {
     responses(
         (status = 200, body = ValidDefinitionResponse),
         (status = 422, description = "The definition has mistakes: `mistakes` has all of them.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn validate(
     State(app): State<App>,
@@ -165,7 +162,7 @@ pub(super) async fn validate(
 
 /// Says what would happen to each step of a plan now, with which params, and when it would fire. Nothing is performed.
 #[utoipa::path(operation_id = "automations_dry_run", post, path = "/api/v1/automations/dry-run", tag = "automations", request_body = DryRunRequest,
-    responses((status = 200, body = PlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PlanView)))]
 pub(super) async fn dry_run(State(app): State<App>, caller: Caller, Exact(body): Exact<DryRunRequest>) -> Result<Json<PlanView>, Refusal> {
     let DryRunRequest { automation, space, definition, inputs, run } = &body;
     let asked = automations::Asked {
@@ -180,7 +177,7 @@ pub(super) async fn dry_run(State(app): State<App>, caller: Caller, Exact(body):
 
 /// The same for the saved definition of an automation, with what its last run that succeeded came to.
 #[utoipa::path(operation_id = "automations_plan", get, path = "/api/v1/automations/{automation}/plan", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = PlanView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PlanView)))]
 pub(super) async fn plan_of(State(app): State<App>, caller: Caller, Path(automation): Path<String>) -> Result<Json<PlanView>, Refusal> {
     let asked = automations::Asked { automation: Some(&automation), space: None, definition: None, inputs: None, run: None };
     Ok(Json(plan(&app, automations::dry_run(&app, &caller.principal, asked).await?)))
@@ -230,7 +227,7 @@ fn plan(app: &App, tried: DryRun) -> PlanView {
 /// How a definition differs from the saved one, place by place.
 #[utoipa::path(operation_id = "automations_diff", post, path = "/api/v1/automations/{automation}/diff", tag = "automations", params(("automation" = String, Path)),
     request_body = DefinitionRequest,
-    responses((status = 200, body = DefinitionDiffView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DefinitionDiffView)))]
 pub(super) async fn diff(
     State(app): State<App>,
     caller: Caller,
@@ -244,14 +241,14 @@ pub(super) async fn diff(
 
 /// Pauses an automation: nothing fires it until it is resumed, but a person still may run it.
 #[utoipa::path(operation_id = "automations_pause", post, path = "/api/v1/automations/{automation}/pause", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = AutomationView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AutomationView)))]
 pub(super) async fn pause(State(app): State<App>, caller: Caller, Path(automation): Path<String>) -> Result<Json<AutomationView>, Refusal> {
     set_status(&app, &caller, &automation, AutomationStatus::Paused).await
 }
 
 /// Resumes an automation. Its schedules start from now: what they missed is not caught up.
 #[utoipa::path(operation_id = "automations_resume", post, path = "/api/v1/automations/{automation}/resume", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = AutomationView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AutomationView)))]
 pub(super) async fn resume(
     State(app): State<App>,
     caller: Caller,
@@ -262,7 +259,7 @@ pub(super) async fn resume(
 
 /// Archives an automation for good. Its history stays, nothing runs it any more, and its name is free.
 #[utoipa::path(operation_id = "automations_archive", post, path = "/api/v1/automations/{automation}/archive", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = AutomationView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AutomationView)))]
 pub(super) async fn archive(
     State(app): State<App>,
     caller: Caller,
@@ -279,7 +276,7 @@ async fn set_status(app: &App, caller: &Caller, automation: &str, status: Automa
 /// Every version of an automation, newest first.
 #[utoipa::path(operation_id = "automations_versions", get, path = "/api/v1/automations/{automation}/versions", tag = "automations",
     params(("automation" = String, Path), PageQuery),
-    responses((status = 200, body = Page<AutomationVersionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AutomationVersionView>)))]
 pub(super) async fn versions(
     State(app): State<App>,
     caller: Caller,
@@ -301,7 +298,7 @@ pub(super) struct ExportQuery {
 /// The normalised definition of an automation, as a file that can be imported elsewhere. It holds no secrets.
 #[utoipa::path(operation_id = "automations_export", get, path = "/api/v1/automations/{automation}/export", tag = "automations",
     params(("automation" = String, Path), ExportQuery),
-    responses((status = 200, body = Value), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Value)))]
 pub(super) async fn export(
     State(app): State<App>,
     caller: Caller,
@@ -314,7 +311,7 @@ pub(super) async fn export(
 
 /// Takes a definition from elsewhere. It becomes a draft with flags, which a person reads and saves.
 #[utoipa::path(operation_id = "automations_import", post, path = "/api/v1/automations/import", tag = "automations", request_body = DefinitionRequest,
-    responses((status = 201, body = DraftView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = DraftView)))]
 pub(super) async fn import(
     State(app): State<App>,
     caller: Caller,
@@ -332,7 +329,6 @@ pub(super) async fn import(
     responses(
         (status = 202, description = "What it came to; `run_id` is the run, if one was started.", body = FiredResponse),
         (status = 422, description = "The inputs do not fit, or the key was used with others.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn run(
     State(app): State<App>,
@@ -368,7 +364,7 @@ pub(super) fn fired(app: &App, answered: &Answered) -> (StatusCode, HeaderMap, J
 
 /// The triggers of an automation.
 #[utoipa::path(operation_id = "triggers_list", get, path = "/api/v1/automations/{automation}/triggers", tag = "automations", params(("automation" = String, Path)),
-    responses((status = 200, body = Page<TriggerView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<TriggerView>)))]
 pub(super) async fn triggers(
     State(app): State<App>,
     caller: Caller,
@@ -381,7 +377,7 @@ pub(super) async fn triggers(
 /// Enables a trigger. A schedule starts from now, or makes up for what it missed since it was disabled, as its `catch_up` says.
 #[utoipa::path(operation_id = "triggers_enable", post, path = "/api/v1/automations/{automation}/triggers/{trigger}/enable", tag = "automations",
     params(("automation" = String, Path), ("trigger" = String, Path)), request_body = EnableTriggerRequest,
-    responses((status = 200, body = TriggerView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = TriggerView)))]
 pub(super) async fn enable(
     State(app): State<App>,
     caller: Caller,
@@ -395,7 +391,7 @@ pub(super) async fn enable(
 /// Disables a trigger: it starts nothing until it is enabled.
 #[utoipa::path(operation_id = "triggers_disable", post, path = "/api/v1/automations/{automation}/triggers/{trigger}/disable", tag = "automations",
     params(("automation" = String, Path), ("trigger" = String, Path)),
-    responses((status = 200, body = TriggerView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = TriggerView)))]
 pub(super) async fn disable(
     State(app): State<App>,
     caller: Caller,
@@ -413,7 +409,7 @@ async fn switch(app: &App, caller: &Caller, automation: &str, trigger: &str, swi
 /// Gives a webhook a new token, which is shown here and never again.
 #[utoipa::path(operation_id = "triggers_rotate_token", post, path = "/api/v1/automations/{automation}/triggers/{trigger}/rotate-token", tag = "automations",
     params(("automation" = String, Path), ("trigger" = String, Path)), request_body = RotateTokenRequest,
-    responses((status = 200, body = HookTokenView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = HookTokenView)))]
 pub(super) async fn rotate_token(
     State(app): State<App>,
     caller: Caller,
@@ -445,7 +441,7 @@ pub(super) struct FiringsQuery {
 /// What the triggers of an automation came to, newest first: also what started nothing, and why.
 #[utoipa::path(operation_id = "firings_list", get, path = "/api/v1/automations/{automation}/firings", tag = "automations",
     params(("automation" = String, Path), FiringsQuery),
-    responses((status = 200, body = Page<FiringView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<FiringView>)))]
 pub(super) async fn firings(
     State(app): State<App>,
     caller: Caller,

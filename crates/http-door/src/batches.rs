@@ -29,7 +29,6 @@ use utoipa::IntoParams;
         (status = 200, description = "It has ended; `status` says how.", body = BatchView),
         (status = 202, description = "Some part is pending.", body = BatchView),
         (status = 422, description = "These calls cannot be made together.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -80,7 +79,7 @@ pub(super) struct ListQuery {
 
 /// Batches, newest first. An agent names its own session.
 #[utoipa::path(operation_id = "batches_list", get, path = "/api/v1/batches", tag = "batches", params(ListQuery),
-    responses((status = 200, body = Page<BatchView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<BatchView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<BatchView>>, Refusal> {
     let session = match query.session.as_deref() {
         Some(session) => Some(caller.readable_session(&app, session).await?.id),
@@ -100,7 +99,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// One batch with what became of its parts; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "batches_show", get, path = "/api/v1/batches/{batch}", tag = "batches", params(("batch" = String, Path), WaitQuery),
-    responses((status = 200, body = BatchView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = BatchView)))]
 pub(super) async fn show(
     State(app): State<App>,
     caller: Caller,

@@ -3,8 +3,8 @@
 use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
+use api::Page;
 use api::rules::{BreakerView, CloseBreakerRequest};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use operations::{breakers, sources};
 
 /// Lists every target that has failed since it last worked, with the state of its circuit breaker.
 #[utoipa::path(operation_id = "breakers_list", get, path = "/api/v1/breakers", tag = "breakers",
-    responses((status = 200, body = Page<BreakerView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<BreakerView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<BreakerView>>, Refusal> {
     caller.must_read()?;
     let breakers = app.store().list_breakers(&caller.principal.org).await?;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Lets calls through again at once.
 #[utoipa::path(operation_id = "breakers_close", post, path = "/api/v1/breakers/close", tag = "breakers", request_body = CloseBreakerRequest,
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn close(
     State(app): State<App>,
     caller: Caller,

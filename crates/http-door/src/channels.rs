@@ -5,11 +5,11 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::limits::CHANNEL_AFTER_SECONDS_MAX;
+use api::Page;
 use api::channel::{
     ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
 };
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 /// Channels of the org by name.
 #[utoipa::path(operation_id = "channels_list", get, path = "/api/v1/channels", tag = "channels", params(PageQuery),
-    responses((status = 200, body = Page<ChannelView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ChannelView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -37,7 +37,7 @@ pub(super) async fn list(
 
 /// Adds a channel. From now on it is told of the calls that wait for a person and that it is for.
 #[utoipa::path(operation_id = "channels_add", post, path = "/api/v1/channels", tag = "channels", request_body = NewChannelRequest,
-    responses((status = 201, body = ChannelView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = ChannelView)))]
 pub(super) async fn add(
     State(app): State<App>,
     caller: Caller,
@@ -53,7 +53,7 @@ pub(super) async fn add(
 
 /// One channel by its name, or by its id, also after it was removed.
 #[utoipa::path(operation_id = "channels_show", get, path = "/api/v1/channels/{channel}", tag = "channels", params(("channel" = String, Path)),
-    responses((status = 200, body = ChannelView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ChannelView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(channel): Path<String>) -> Result<Json<ChannelView>, Refusal> {
     let found = channels::find(&app, &caller.principal, &channel).await?;
     let warnings = channels::warnings(&app, &found).await?;
@@ -62,7 +62,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(channel): 
 
 /// Removes a channel. What waits to be delivered by it is not.
 #[utoipa::path(operation_id = "channels_remove", delete, path = "/api/v1/channels/{channel}", tag = "channels", params(("channel" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(channel): Path<String>) -> Result<StatusCode, Refusal> {
     channels::remove(&app, &caller.principal, &channel).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -70,7 +70,7 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(channel)
 
 /// Sends a test message now, once, and says what became of it.
 #[utoipa::path(operation_id = "channels_test", post, path = "/api/v1/channels/{channel}/test", tag = "channels", params(("channel" = String, Path)),
-    responses((status = 200, body = ChannelTestResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ChannelTestResponse)))]
 pub(super) async fn test(
     State(app): State<App>,
     caller: Caller,
@@ -84,7 +84,7 @@ pub(super) async fn test(
 /// Delivers dead letters of a channel once more: one, or all.
 #[utoipa::path(operation_id = "channels_retry", post, path = "/api/v1/channels/{channel}/retry", tag = "channels", params(("channel" = String, Path)),
     request_body = RetryDeliveriesRequest,
-    responses((status = 200, body = RetriedDeliveriesResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RetriedDeliveriesResponse)))]
 pub(super) async fn retry(
     State(app): State<App>,
     caller: Caller,
@@ -98,7 +98,7 @@ pub(super) async fn retry(
 /// Drops dead letters of a channel: one, or all. They are delivered no more.
 #[utoipa::path(operation_id = "channels_drop", post, path = "/api/v1/channels/{channel}/drop", tag = "channels", params(("channel" = String, Path)),
     request_body = DropDeliveriesRequest,
-    responses((status = 200, body = DroppedDeliveriesResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DroppedDeliveriesResponse)))]
 pub(super) async fn drop_letters(
     State(app): State<App>,
     caller: Caller,
@@ -125,7 +125,7 @@ pub(super) struct DeliveriesQuery {
 
 /// What is or was on its way to channels, newest first.
 #[utoipa::path(operation_id = "deliveries_list", get, path = "/api/v1/deliveries", tag = "channels", params(DeliveriesQuery),
-    responses((status = 200, body = Page<DeliveryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<DeliveryView>)))]
 pub(super) async fn deliveries(
     State(app): State<App>,
     caller: Caller,

@@ -5,10 +5,10 @@ use super::caller::Caller;
 use super::page::{Asked, WaitQuery};
 use super::problem::Refusal;
 use super::receipts::entry_view;
+use api::Code;
 use api::compat::{ActionPlan, ActionReceipt, ActionRequest, Echo, PlanResult};
 use api::invocation::{InvocationView, ScopeView};
 use api::receipt::EntryView;
-use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -30,7 +30,6 @@ use std::sync::Arc;
     responses(
         (status = 200, description = "What became of it, whatever that is.", body = ActionReceipt),
         (status = 202, description = "It is pending.", body = ActionReceipt),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn execute(
     State(app): State<App>,
@@ -47,7 +46,7 @@ pub(super) async fn execute(
 /// What became of an action request, at any time, in the form of its contract; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "compat_execute_show", get, path = "/api/v1/actions/execute/{invocation}", tag = "compatibility",
     params(("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = ActionReceipt), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ActionReceipt)))]
 pub(super) async fn show_request(
     State(app): State<App>,
     caller: Caller,
@@ -125,7 +124,6 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
     responses(
         (status = 200, description = "What became of it, whatever that is.", body = PlanResult),
         (status = 202, description = "It is pending.", body = PlanResult),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn plan(
     State(app): State<App>,
@@ -190,7 +188,7 @@ pub(super) async fn plan(
 /// What became of a plan, at any time, in the form of its contract; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "compat_plan_show", get, path = "/api/v1/actions/plans/{invocation}", tag = "compatibility",
     params(("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = PlanResult), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PlanResult)))]
 pub(super) async fn show_plan(
     State(app): State<App>,
     caller: Caller,

@@ -7,7 +7,7 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use super::reached::OwnAddress;
 use api::connection::{ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -25,7 +25,7 @@ use utoipa::IntoParams;
 
 /// Connections of the org by name, never their credentials.
 #[utoipa::path(operation_id = "connections_list", get, path = "/api/v1/connections", tag = "connections", params(PageQuery),
-    responses((status = 200, body = Page<ConnectionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ConnectionView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -37,7 +37,7 @@ pub(super) async fn list(
 
 /// Makes a connection. One of the kind `oauth` needs a login afterwards.
 #[utoipa::path(operation_id = "connections_create", post, path = "/api/v1/connections", tag = "connections", request_body = NewConnectionRequest,
-    responses((status = 201, body = ConnectionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = ConnectionView)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -49,14 +49,14 @@ pub(super) async fn create(
 
 /// One connection by its name, or by its id, also after it was removed. Never its credential.
 #[utoipa::path(operation_id = "connections_show", get, path = "/api/v1/connections/{connection}", tag = "connections", params(("connection" = String, Path)),
-    responses((status = 200, body = ConnectionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConnectionView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(connection): Path<String>) -> Result<Json<ConnectionView>, Refusal> {
     Ok(Json(view(connections::find(&app, &caller.principal, &connection).await?)))
 }
 
 /// Removes a connection that no source uses, and its credential. Its tokens are revoked where they came from, if that is possible.
 #[utoipa::path(operation_id = "connections_remove", delete, path = "/api/v1/connections/{connection}", tag = "connections", params(("connection" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(connection): Path<String>) -> Result<StatusCode, Refusal> {
     connections::remove(&app, &caller.principal, &connection).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -65,7 +65,7 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(connecti
 /// Asks the address of the connection once with its credential and once without, and tells the status of the answers. A mail server is asked
 /// whether it takes mail from us, and gets none.
 #[utoipa::path(operation_id = "connections_test", post, path = "/api/v1/connections/{connection}/test", tag = "connections", params(("connection" = String, Path)),
-    responses((status = 200, body = ConnectionTestResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConnectionTestResponse)))]
 pub(super) async fn test(
     State(app): State<App>,
     caller: Caller,
@@ -78,7 +78,7 @@ pub(super) async fn test(
 
 /// Starts a login: open the URL in a browser, within ten minutes. An earlier login that is still open ends.
 #[utoipa::path(operation_id = "connections_start_login", post, path = "/api/v1/connections/{connection}/login", tag = "connections", params(("connection" = String, Path)),
-    responses((status = 200, body = StartedLoginResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = StartedLoginResponse)))]
 pub(super) async fn start_login(
     State(app): State<App>,
     caller: Caller,
@@ -91,7 +91,7 @@ pub(super) async fn start_login(
 
 /// How the last login of the connection stands.
 #[utoipa::path(operation_id = "connections_login", get, path = "/api/v1/connections/{connection}/login", tag = "connections", params(("connection" = String, Path)),
-    responses((status = 200, body = LoginView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = LoginView)))]
 pub(super) async fn login(State(app): State<App>, caller: Caller, Path(connection): Path<String>) -> Result<Json<LoginView>, Refusal> {
     let login = connections::login(&app, &caller.principal, &connection).await?;
     Ok(Json(login_view(login, app.parts.clock.now())))

@@ -4,8 +4,8 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
+use api::Page;
 use api::gates::{ConsentState, ConsentView, NewConsentRequest};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ use operations::limits::CONSENT_SECONDS_MAX;
 
 /// Consents, newest first: everyone's for an admin, one's own for everybody else.
 #[utoipa::path(operation_id = "consents_list", get, path = "/api/v1/consents", tag = "consents", params(PageQuery),
-    responses((status = 200, body = Page<ConsentView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ConsentView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -31,7 +31,7 @@ pub(super) async fn list(
 
 /// Gives your own consent to a purpose. Only people can.
 #[utoipa::path(operation_id = "consents_give", post, path = "/api/v1/consents", tag = "consents", request_body = NewConsentRequest,
-    responses((status = 201, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = ConsentView)))]
 pub(super) async fn give(
     State(app): State<App>,
     caller: Caller,
@@ -45,7 +45,7 @@ pub(super) async fn give(
 
 /// Withdraws your consent at once: no call that needs it starts any more.
 #[utoipa::path(operation_id = "consents_withdraw", delete, path = "/api/v1/consents/{consent}", tag = "consents", params(("consent" = String, Path)),
-    responses((status = 200, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConsentView)))]
 pub(super) async fn withdraw(State(app): State<App>, caller: Caller, Path(consent): Path<String>) -> Result<Json<ConsentView>, Refusal> {
     let withdrawn = consents::withdraw(&app, &caller.principal, &consent).await?;
     Ok(Json(view(&withdrawn, withdrawn.given_at)))

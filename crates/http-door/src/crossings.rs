@@ -3,8 +3,8 @@
 use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
+use api::Page;
 use api::gates::{CrossingRequest, CrossingView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use operations::crossings;
 
 /// Every listed crossing.
 #[utoipa::path(operation_id = "crossings_list", get, path = "/api/v1/crossings", tag = "spaces",
-    responses((status = 200, body = Page<CrossingView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<CrossingView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<CrossingView>>, Refusal> {
     caller.must_read()?;
     let listed = app.store().list_crossings(&caller.principal.org).await?;
@@ -30,7 +30,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Lets an action reach from one space into another.
 #[utoipa::path(operation_id = "crossings_allow", post, path = "/api/v1/crossings", tag = "spaces", request_body = CrossingRequest,
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn allow(State(app): State<App>, caller: Caller, Strict(body): Strict<CrossingRequest>) -> Result<StatusCode, Refusal> {
     crossings::allow(&app, &caller.principal, &body.action, &body.from_space_id, &body.to_space_id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -38,7 +38,7 @@ pub(super) async fn allow(State(app): State<App>, caller: Caller, Strict(body): 
 
 /// Removes a crossing.
 #[utoipa::path(operation_id = "crossings_forbid", delete, path = "/api/v1/crossings", tag = "spaces", request_body = CrossingRequest,
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn forbid(State(app): State<App>, caller: Caller, Strict(body): Strict<CrossingRequest>) -> Result<StatusCode, Refusal> {
     crossings::forbid(&app, &caller.principal, &body.action, &body.from_space_id, &body.to_space_id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -4,9 +4,9 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
+use api::Page;
 use api::event::{DeadLetterView, RetriedLetterResponse, RetryLetterRequest};
 use api::stream::envelope;
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -31,7 +31,7 @@ pub(super) struct LettersQuery {
 
 /// What was given up, the newest first. A page may have fewer rows than its limit: `next` says whether there are older ones.
 #[utoipa::path(operation_id = "dead_letters_list", get, path = "/api/v1/dead-letters", tag = "stream", params(LettersQuery),
-    responses((status = 200, body = Page<DeadLetterView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<DeadLetterView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -48,7 +48,7 @@ pub(super) async fn list(
 
 /// One dead letter, of whichever kind, by its id.
 #[utoipa::path(operation_id = "dead_letters_show", get, path = "/api/v1/dead-letters/{letter}", tag = "stream", params(("letter" = String, Path)),
-    responses((status = 200, body = DeadLetterView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DeadLetterView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(letter): Path<String>) -> Result<Json<DeadLetterView>, Refusal> {
     let found = dead_letters::find(&app, &caller.principal, &letter).await?;
     Ok(Json(view(&app, &caller, found).await?))
@@ -57,7 +57,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(letter): P
 /// Asks for a dead letter once more: an event is delivered to its group again, a notice to its channel; a call is made anew, by whoever asks.
 #[utoipa::path(operation_id = "dead_letters_retry", post, path = "/api/v1/dead-letters/{letter}/retry", tag = "stream", params(("letter" = String, Path)),
     request_body = RetryLetterRequest,
-    responses((status = 200, body = RetriedLetterResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RetriedLetterResponse)))]
 pub(super) async fn retry(
     State(app): State<App>,
     caller: Caller,
@@ -71,7 +71,7 @@ pub(super) async fn retry(
 
 /// Drops a dead letter: nobody is asked for it again.
 #[utoipa::path(operation_id = "dead_letters_drop", post, path = "/api/v1/dead-letters/{letter}/drop", tag = "stream", params(("letter" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn drop_letter(State(app): State<App>, caller: Caller, Path(letter): Path<String>) -> Result<StatusCode, Refusal> {
     dead_letters::discard(&app, &caller.principal, &letter).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -14,7 +14,7 @@ pub(super) fn describe(document: &mut OpenApi) {
     }
 }
 
-/// Every answer has a description, and every operation may fail on our side.
+/// Every answer has a description, every operation may fail on our side, and what needs a token may be refused.
 fn describe_answers(path: &mut PathItem) {
     let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
     let failed = ResponseBuilder::new().content("application/problem+json", problem).build();
@@ -22,6 +22,10 @@ fn describe_answers(path: &mut PathItem) {
     for operation in operations.into_iter().flatten() {
         let responses = &mut operation.responses.responses;
         responses.entry("5XX".to_owned()).or_insert_with(|| failed.clone().into());
+        // An operation that names no security of its own has that of the API, which is a token.
+        if operation.security.is_none() {
+            responses.entry("4XX".to_owned()).or_insert_with(|| failed.clone().into());
+        }
         for (status, response) in responses {
             if let RefOr::T(response) = response
                 && response.description.is_empty()

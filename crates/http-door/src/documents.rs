@@ -3,8 +3,8 @@
 use super::caller::Caller;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
+use api::Page;
 use api::document::DocumentView;
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use operations::App;
@@ -28,7 +28,7 @@ pub(super) struct ListQuery {
 
 /// Documents of the spaces that you see, newest first, without their texts.
 #[utoipa::path(operation_id = "documents_list", get, path = "/api/v1/documents", tag = "documents", params(ListQuery),
-    responses((status = 200, body = Page<DocumentView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<DocumentView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -42,7 +42,7 @@ pub(super) async fn list(
 
 /// One document with its text.
 #[utoipa::path(operation_id = "documents_show", get, path = "/api/v1/documents/{document}", tag = "documents", params(("document" = String, Path)),
-    responses((status = 200, body = DocumentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DocumentView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(document): Path<String>) -> Result<Json<DocumentView>, Refusal> {
     let (document, text) = documents::find(&app, &caller.principal, &document).await?;
     Ok(Json(DocumentView::new(document, Some(text))))

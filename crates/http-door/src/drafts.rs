@@ -5,8 +5,8 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use api::Page;
 use api::automation::{DraftView, SaveDraftRequest, SavedAutomationResponse};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use operations::drafts;
 
 /// Drafts that have not expired, newest first.
 #[utoipa::path(operation_id = "automation_drafts_list", get, path = "/api/v1/automation-drafts", tag = "automations", params(PageQuery),
-    responses((status = 200, body = Page<DraftView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<DraftView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<DraftView>>, Refusal> {
     let page = drafts::list(&app, &caller.principal, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(DraftView::listed).collect(), next: page.next }))
@@ -23,7 +23,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// One draft, with its definition and what is worth checking about it now.
 #[utoipa::path(operation_id = "automation_drafts_show", get, path = "/api/v1/automation-drafts/{draft}", tag = "automations", params(("draft" = String, Path)),
-    responses((status = 200, body = DraftView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = DraftView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(draft): Path<String>) -> Result<Json<DraftView>, Refusal> {
     let (found, flags) = drafts::find(&app, &caller.principal, &draft).await?;
     Ok(Json(DraftView::new(found, views(flags))))
@@ -32,7 +32,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(draft): Pa
 /// Saves a draft. Only a person does that, who has read each of its flags, and names the places of those.
 #[utoipa::path(operation_id = "automation_drafts_save", post, path = "/api/v1/automation-drafts/{draft}/save", tag = "automations", params(("draft" = String, Path)),
     request_body = SaveDraftRequest,
-    responses((status = 200, body = SavedAutomationResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SavedAutomationResponse)))]
 pub(super) async fn save(
     State(app): State<App>,
     caller: Caller,
@@ -45,7 +45,7 @@ pub(super) async fn save(
 
 /// Drops a draft that nobody wants.
 #[utoipa::path(operation_id = "automation_drafts_drop", delete, path = "/api/v1/automation-drafts/{draft}", tag = "automations", params(("draft" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn discard(State(app): State<App>, caller: Caller, Path(draft): Path<String>) -> Result<StatusCode, Refusal> {
     drafts::discard(&app, &caller.principal, &draft).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -10,7 +10,7 @@ use api::event::{
     ReplayGroupResponse, ResetGroupRequest,
 };
 use api::stream::envelope;
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -23,7 +23,7 @@ const CLAIMED_DEFAULT: u32 = 10;
 
 /// Consumer groups of the org by name.
 #[utoipa::path(operation_id = "event_groups_list", get, path = "/api/v1/event-groups", tag = "stream",
-    responses((status = 200, body = Page<GroupView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<GroupView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<GroupView>>, Refusal> {
     let groups = events::groups(&app, &caller.principal).await?;
     Ok(Json(Page { items: groups.into_iter().map(GroupView::from).collect(), next: None }))
@@ -31,7 +31,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// One consumer group: how far it is, what it has in flight, and what it lost.
 #[utoipa::path(operation_id = "event_groups_show", get, path = "/api/v1/event-groups/{group}", tag = "stream", params(("group" = String, Path)),
-    responses((status = 200, body = GroupView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GroupView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(group): Path<String>) -> Result<Json<GroupView>, Refusal> {
     Ok(Json(events::group(&app, &caller.principal, &group).await?.into()))
 }
@@ -39,7 +39,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(group): Pa
 /// Makes a group, unless there is one of this name: that stays as it is.
 #[utoipa::path(operation_id = "event_groups_make", put, path = "/api/v1/event-groups/{group}", tag = "stream", params(("group" = String, Path)),
     request_body = NewGroupRequest,
-    responses((status = 200, body = GroupView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GroupView)))]
 pub(super) async fn make(
     State(app): State<App>,
     caller: Caller,
@@ -51,7 +51,7 @@ pub(super) async fn make(
 
 /// Removes a group, with all that it has not acknowledged. Its dead letters stay.
 #[utoipa::path(operation_id = "event_groups_remove", delete, path = "/api/v1/event-groups/{group}", tag = "stream", params(("group" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(group): Path<String>) -> Result<StatusCode, Refusal> {
     events::remove_group(&app, &caller.principal, &group).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -60,7 +60,7 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(group): 
 /// Claims events: each is for this consumer alone for 30 seconds, and then for the next. `?wait=30s` waits for one.
 #[utoipa::path(operation_id = "event_groups_claim", post, path = "/api/v1/event-groups/{group}/claim", tag = "stream",
     params(("group" = String, Path), WaitQuery), request_body = ClaimRequest,
-    responses((status = 200, body = ClaimResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ClaimResponse)))]
 pub(super) async fn claim(
     State(app): State<App>,
     caller: Caller,
@@ -82,7 +82,7 @@ pub(super) async fn claim(
 /// Says that events were worked on: they are not delivered again.
 #[utoipa::path(operation_id = "event_groups_ack", post, path = "/api/v1/event-groups/{group}/ack", tag = "stream", params(("group" = String, Path)),
     request_body = AckRequest,
-    responses((status = 200, body = AckResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AckResponse)))]
 pub(super) async fn ack(
     State(app): State<App>,
     caller: Caller,
@@ -97,7 +97,7 @@ pub(super) async fn ack(
 /// Gives events back, to be delivered again after a while. One that was delivered as often as it may be becomes a dead letter.
 #[utoipa::path(operation_id = "event_groups_nack", post, path = "/api/v1/event-groups/{group}/nack", tag = "stream", params(("group" = String, Path)),
     request_body = NackRequest,
-    responses((status = 200, body = AckResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AckResponse)))]
 pub(super) async fn nack(
     State(app): State<App>,
     caller: Caller,
@@ -113,7 +113,7 @@ pub(super) async fn nack(
 /// Lets a group go on from another place of the log. What it has not acknowledged counts as done.
 #[utoipa::path(operation_id = "event_groups_reset", post, path = "/api/v1/event-groups/{group}/reset", tag = "stream", params(("group" = String, Path)),
     request_body = ResetGroupRequest,
-    responses((status = 200, body = GroupView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GroupView)))]
 pub(super) async fn reset(
     State(app): State<App>,
     caller: Caller,
@@ -127,7 +127,7 @@ pub(super) async fn reset(
 /// Gives a group events once more: from a position on, from a time on, or its dead letters.
 #[utoipa::path(operation_id = "event_groups_replay", post, path = "/api/v1/event-groups/{group}/replay", tag = "stream", params(("group" = String, Path)),
     request_body = ReplayGroupRequest,
-    responses((status = 200, body = ReplayGroupResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ReplayGroupResponse)))]
 pub(super) async fn replay(
     State(app): State<App>,
     caller: Caller,

@@ -10,7 +10,7 @@ use api::compat::is_decision;
 use api::event::{PublishRequest, PublishedEvents};
 use api::event_types::{EventTypeView, event_types};
 use api::stream::{EventAccepted, EventRequest, StreamEvent, envelope};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -55,7 +55,7 @@ pub(super) struct EventsQuery {
 ///
 /// A page has fewer rows than its limit, or none, where few of the events fit: `next` says whether there are older ones.
 #[utoipa::path(operation_id = "events_list", get, path = "/api/v1/events", tag = "stream", params(EventsQuery),
-    responses((status = 200, body = Page<StreamEvent>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<StreamEvent>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<EventsQuery>) -> Result<Response, Refusal> {
     let EventsQuery { name, subject, order, limit, after } = query;
     let request = page_request(limit, after)?;
@@ -88,7 +88,6 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     responses(
         (status = 200, description = "They are in the log of events.", body = PublishedEvents),
         (status = 202, description = "The decision was taken, and its call is recorded.", body = EventAccepted),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn send(State(app): State<App>, caller: Caller, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     let bytes = body::read(body, BODY_BYTES_MAX).await?;
@@ -103,7 +102,7 @@ pub(super) async fn send(State(app): State<App>, caller: Caller, headers: Header
 
 /// One event: by its position, by its id, or by the id that whoever sent it gave it.
 #[utoipa::path(operation_id = "events_show", get, path = "/api/v1/events/{event}", tag = "stream", params(("event" = String, Path)),
-    responses((status = 200, body = StreamEvent), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = StreamEvent)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(event): Path<String>) -> Result<Response, Refusal> {
     let found = events::find(&app, &caller.principal, &event).await?;
     let (org, bytes) = (caller.principal.org, found.body.len());
@@ -113,7 +112,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(event): Pa
 
 /// Every type of event that the server publishes, with the schema of its data and a sample.
 #[utoipa::path(operation_id = "events_types", get, path = "/api/v1/event-types", tag = "stream",
-    responses((status = 200, body = Page<EventTypeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<EventTypeView>)))]
 pub(super) async fn types(_caller: Caller) -> Json<Page<EventTypeView>> {
     Json(Page { items: event_types(), next: None })
 }

@@ -4,10 +4,10 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::invocations::labels;
 use super::problem::Refusal;
+use api::Code;
 use api::gates::{ExplainRequest, ExplainResponse, NearGrantView, WouldName};
 use api::invocation::{DecisionView, GateView};
 use api::problem::FieldError;
-use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
 #[utoipa::path(operation_id = "explain", post, path = "/api/v1/explain", tag = "actions", request_body = ExplainRequest,
-    responses((status = 200, body = ExplainResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ExplainResponse)))]
 pub(super) async fn explain(
     State(app): State<App>,
     caller: Caller,

@@ -3,7 +3,6 @@
 use super::body::Exact;
 use super::caller::Caller;
 use super::problem::Refusal;
-use api::Problem;
 use api::event::{TestFilterRequest, TestFilterResponse, TestedEvent};
 use api::stream::envelope;
 use axum::Json;
@@ -17,7 +16,7 @@ use operations::filters::{self, Judged, Tried};
 /// Of the latest events of the type, those are judged that an automation of the space would hear of, newest first: those of the space, and
 /// those of ours that are about the whole org. What somebody published without a space fires nothing.
 #[utoipa::path(operation_id = "filters_test", post, path = "/api/v1/filters/test", tag = "automations", request_body = TestFilterRequest,
-    responses((status = 200, body = TestFilterResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = TestFilterResponse)))]
 pub(super) async fn test(
     State(app): State<App>,
     caller: Caller,

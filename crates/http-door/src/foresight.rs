@@ -4,7 +4,6 @@
 use super::caller::Caller;
 use super::explain::would_name;
 use super::problem::Refusal;
-use api::Problem;
 use api::invocation::{ConcernView, FailureView, ForesightView, LabelView, RevertForesightView};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,7 +16,7 @@ use serde_json::Value;
 
 /// Shows what a pending invocation would do, to whoever may answer it. Its source is asked now, which may run code without effect; nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresight", get, path = "/api/v1/invocations/{invocation}/foresight", tag = "invocations", params(("invocation" = String, Path)),
-    responses((status = 200, body = ForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ForesightView)))]
 pub(super) async fn foresight(
     State(app): State<App>,
     caller: Caller,
@@ -30,7 +29,7 @@ pub(super) async fn foresight(
 
 /// Shows what a revert would do, to whoever may ask for it. Nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresee_revert", get, path = "/api/v1/invocations/{invocation}/revert", tag = "invocations", params(("invocation" = String, Path)),
-    responses((status = 200, body = RevertForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RevertForesightView)))]
 pub(super) async fn foresee_revert(
     State(app): State<App>,
     caller: Caller,

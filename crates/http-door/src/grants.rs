@@ -7,7 +7,7 @@ use super::page::{self, page_request, seconds_of};
 use super::problem::Refusal;
 use api::invocation::GrantScopeName;
 use api::rules::{GrantView, NewGrantRequest, SessionGrantRequest, SumMaxView};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -38,7 +38,7 @@ pub(super) struct ListQuery {
 
 /// Grants and requests for them, newest first. An agent sees what it can use and what it has asked for.
 #[utoipa::path(operation_id = "grants_list", get, path = "/api/v1/grants", tag = "grants", params(ListQuery),
-    responses((status = 200, body = Page<GrantView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<GrantView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -56,8 +56,7 @@ pub(super) async fn list(
 #[utoipa::path(operation_id = "grants_create", post, path = "/api/v1/grants", tag = "grants", request_body = NewGrantRequest,
     responses(
         (status = 201, description = "It is given.", body = GrantView),
-        (status = 202, description = "It is requested, and pending.", body = GrantView),
-        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+        (status = 202, description = "It is requested, and pending.", body = GrantView)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -83,7 +82,7 @@ pub(super) struct SessionListQuery {
 /// Grants that this session can use, newest first; with another `state`, also what its agent requested.
 #[utoipa::path(operation_id = "grants_list_of_session", get, path = "/api/v1/sessions/{session}/actions/grants", tag = "grants",
     params(("session" = String, Path), SessionListQuery),
-    responses((status = 200, body = Page<GrantView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<GrantView>)))]
 pub(super) async fn list_of_session(
     State(app): State<App>,
     caller: Caller,
@@ -104,8 +103,7 @@ pub(super) async fn list_of_session(
     params(("session" = String, Path)), request_body = SessionGrantRequest,
     responses(
         (status = 201, description = "It is given.", body = GrantView),
-        (status = 202, description = "It is requested, and pending.", body = GrantView),
-        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+        (status = 202, description = "It is requested, and pending.", body = GrantView)))]
 pub(super) async fn create_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -120,7 +118,7 @@ pub(super) async fn create_in_session(
 
 /// One grant.
 #[utoipa::path(operation_id = "grants_show", get, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
-    responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GrantView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
     let found = grants::find(&app, &caller.principal, &grant).await?;
     Ok(Json(titled(&app, &caller.principal.org, &found).await))
@@ -128,7 +126,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Pa
 
 /// Approves an agent's request for a grant.
 #[utoipa::path(operation_id = "grants_approve", post, path = "/api/v1/grants/{grant}/approve", tag = "grants", params(("grant" = String, Path)),
-    responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GrantView)))]
 pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
     let changed = grants::approve(&app, &caller.principal, &grant).await?;
     Ok(Json(titled(&app, &caller.principal.org, &changed).await))
@@ -136,7 +134,7 @@ pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant):
 
 /// Denies an agent's request for a grant.
 #[utoipa::path(operation_id = "grants_refuse", post, path = "/api/v1/grants/{grant}/refuse", tag = "grants", params(("grant" = String, Path)),
-    responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GrantView)))]
 pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
     let changed = grants::refuse(&app, &caller.principal, &grant).await?;
     Ok(Json(titled(&app, &caller.principal.org, &changed).await))
@@ -144,7 +142,7 @@ pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): 
 
 /// Revokes a grant at once: the next call needs approval again.
 #[utoipa::path(operation_id = "grants_revoke", delete, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
-    responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = GrantView)))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
     let changed = grants::revoke(&app, &caller.principal, &grant).await?;
     Ok(Json(titled(&app, &caller.principal.org, &changed).await))

@@ -56,7 +56,7 @@ pub(super) async fn openapi() -> Response {
 }
 
 /// Who the token belongs to.
-#[utoipa::path(get, path = "/api/v1/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/api/v1/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse)))]
 pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
     let principal = &caller.principal;
     Json(WhoamiResponse {
@@ -71,7 +71,7 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
 }
 
 /// How the server and the org are doing.
-#[utoipa::path(get, path = "/api/v1/status", tag = "identity", responses((status = 200, body = StatusResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/api/v1/status", tag = "identity", responses((status = 200, body = StatusResponse)))]
 pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Json<StatusResponse>, Refusal> {
     caller.must_read()?;
     let org = &caller.principal.org;
@@ -116,7 +116,7 @@ fn server_view(server: Server) -> ServerView {
 
 /// Messages to people, from actions and from the server itself, newest first.
 #[utoipa::path(get, path = "/api/v1/notifications", tag = "identity", params(PageQuery),
-    responses((status = 200, body = Page<NotificationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<NotificationView>)))]
 pub(super) async fn notifications(
     State(app): State<App>,
     caller: Caller,

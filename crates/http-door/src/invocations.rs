@@ -44,7 +44,6 @@ use utoipa::IntoParams;
         (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many calls, or too many pending ones.", body = Problem, content_type = "application/problem+json"),
         (status = 502, description = "The source failed; the problem has the invocation.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn invoke(
     State(app): State<App>,
@@ -121,7 +120,7 @@ fn action_of(text: Option<&str>) -> Result<Option<ActionId>, Refusal> {
 /// Invocations of one session, newest first. If an agent asks for a status, a page may have fewer rows than its limit.
 #[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/api/v1/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), SessionListQuery),
-    responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvocationPage)))]
 pub(super) async fn list_of_session(
     State(app): State<App>,
     caller: Caller,
@@ -147,7 +146,7 @@ pub(super) async fn list_of_session(
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "invocations_show_in_session", get, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvokeResponse)))]
 pub(super) async fn show_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -192,7 +191,7 @@ pub(super) struct ListQuery {
 
 /// Invocations of the org, newest first.
 #[utoipa::path(operation_id = "invocations_list", get, path = "/api/v1/invocations", tag = "invocations", params(ListQuery),
-    responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvocationPage)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<InvocationPage>, Refusal> {
     caller.must_read()?;
     let is_for_reverting = query.revertible == Some(true);
@@ -254,7 +253,7 @@ async fn revertible(
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "invocations_show", get, path = "/api/v1/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvokeResponse)))]
 pub(super) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -273,7 +272,6 @@ pub(super) async fn show(
     responses(
         (status = 200, description = "It was reverted.", body = InvokeResponse),
         (status = 202, description = "The revert is pending.", body = InvokeResponse),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = 502, body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn revert(
@@ -291,7 +289,7 @@ pub(super) async fn revert(
 
 /// Lists what the audit log has on one invocation, in order: the answers of people, its intents and its receipt. An agent gets none of a call that a gate denied.
 #[utoipa::path(operation_id = "invocations_entries", get, path = "/api/v1/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
-    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<EntryView>)))]
 pub(super) async fn entries(
     State(app): State<App>,
     caller: Caller,

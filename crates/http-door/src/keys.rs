@@ -3,8 +3,8 @@
 use super::body::OrEmpty;
 use super::caller::Caller;
 use super::problem::Refusal;
+use api::Page;
 use api::receipt::{CheckpointResponse, KeyPurpose, KeyView, MasterKeyView, RotateKeysRequest};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use operations::App;
@@ -12,14 +12,14 @@ use operations::{Error, keys};
 use store::{LogKey, OldKeys, Purpose};
 
 /// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
-#[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse)))]
 pub(super) async fn checkpoint(State(app): State<App>, caller: Caller) -> Result<Json<CheckpointResponse>, Refusal> {
     caller.must_read()?;
     Ok(Json(CheckpointResponse { checkpoint: app.store().checkpoint(&caller.principal.org).await? }))
 }
 
 /// The public keys of the log, in the order they came into use.
-#[utoipa::path(operation_id = "keys_list", get, path = "/api/v1/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_list", get, path = "/api/v1/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
     caller.must_read()?;
     let listed = app.store().list_log_keys(&caller.principal.org).await?;
@@ -27,7 +27,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 }
 
 /// Replaces both keys. The old receipt key signs the entry that names the new ones.
-#[utoipa::path(operation_id = "keys_rotate", post, path = "/api/v1/keys/rotate", tag = "receipts", request_body = RotateKeysRequest, responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_rotate", post, path = "/api/v1/keys/rotate", tag = "receipts", request_body = RotateKeysRequest, responses((status = 200, body = Page<KeyView>)))]
 pub(super) async fn rotate(
     State(app): State<App>,
     caller: Caller,
@@ -40,7 +40,7 @@ pub(super) async fn rotate(
 }
 
 /// Whether the master key is being replaced, and how far that is. For operators: the owners of the first org.
-#[utoipa::path(operation_id = "keys_master", get, path = "/api/v1/keys/master", tag = "receipts", responses((status = 200, body = MasterKeyView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_master", get, path = "/api/v1/keys/master", tag = "receipts", responses((status = 200, body = MasterKeyView)))]
 pub(super) async fn master(State(app): State<App>, caller: Caller) -> Result<Json<MasterKeyView>, Refusal> {
     Ok(Json(master_view(keys::master(&app, &caller.principal).await?)))
 }
@@ -48,7 +48,7 @@ pub(super) async fn master(State(app): State<App>, caller: Caller) -> Result<Jso
 /// Replaces the master key by the one in `master.key.next` beside it, while calls go on. For operators.
 ///
 /// A server that works alone makes that file if it is missing. The answer comes when the new key seals; what the old one has sealed follows.
-#[utoipa::path(operation_id = "keys_replace_master", post, path = "/api/v1/keys/master", tag = "receipts", responses((status = 200, body = MasterKeyView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_replace_master", post, path = "/api/v1/keys/master", tag = "receipts", responses((status = 200, body = MasterKeyView)))]
 pub(super) async fn replace_master(State(app): State<App>, caller: Caller) -> Result<Json<MasterKeyView>, Refusal> {
     keys::replace_master(&app, &caller.principal).await?;
     let shown = keys::master(&app, &caller.principal).await;

@@ -9,8 +9,8 @@ use super::html::{escaped_line, page, told, told_with};
 use super::login::{Visitor, needed};
 use super::page::{innermost, seconds_of};
 use super::problem::Refusal;
+use api::Code;
 use api::invocation::{ApproveRequest, DenyRequest, InvocationView, LinkResponse, NewLinkRequest};
-use api::{Code, Problem};
 use axum::Json;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
@@ -33,7 +33,7 @@ const LINK_SECONDS: u64 = 15 * 60;
 /// Makes a link that answers this one invocation as you. Whoever opens it first can use it, in that browser, once, until it ends.
 #[utoipa::path(operation_id = "invocations_link", post, path = "/api/v1/invocations/{invocation}/link", tag = "invocations", params(("invocation" = String, Path)),
     request_body = NewLinkRequest,
-    responses((status = 200, body = LinkResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = LinkResponse)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,

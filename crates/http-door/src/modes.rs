@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use api::rules::{ModeChangeResponse, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::decision::Lock;
@@ -30,7 +30,7 @@ pub(super) struct ListQuery {
 
 /// Every mode that was set explicitly.
 #[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(ListQuery),
-    responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ModeView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
     caller.must_read()?;
     let automation = query.automation.as_deref().map(modes::automation_of).transpose()?;
@@ -65,7 +65,7 @@ pub(super) struct VersionsQuery {
 
 /// Lists every change of a mode in the audit log, newest first.
 #[utoipa::path(operation_id = "modes_versions", get, path = "/api/v1/modes/versions", tag = "modes", params(VersionsQuery),
-    responses((status = 200, body = Page<ModeVersionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ModeVersionView>)))]
 pub(super) async fn versions(
     State(app): State<App>,
     caller: Caller,
@@ -95,7 +95,7 @@ fn version_view(version: ModeVersion) -> ModeVersionView {
 
 /// Replaces every mode, the org's and those of automations, by those of a file, at once. A line that cannot be used leaves everything as it is.
 #[utoipa::path(operation_id = "modes_replace", put, path = "/api/v1/modes", tag = "modes", request_body = ModesFile,
-    responses((status = 200, body = ModesReplacedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModesReplacedResponse)))]
 pub(super) async fn replace(
     State(app): State<App>,
     caller: Caller,
@@ -111,7 +111,7 @@ const fn to_lock(locked: bool) -> Lock {
 
 /// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
 #[utoipa::path(operation_id = "modes_set", put, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModeChangeResponse)))]
 pub(super) async fn set(
     State(app): State<App>,
     caller: Caller,
@@ -125,7 +125,7 @@ pub(super) async fn set(
 /// Sets the mode an action has for one automation; it comes before the org's, unless that is locked.
 #[utoipa::path(operation_id = "modes_set_for_automation", put, path = "/api/v1/automations/{automation}/modes/{action}", tag = "modes",
     params(("automation" = String, Path), ("action" = String, Path)), request_body = SetModeRequest,
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModeChangeResponse)))]
 pub(super) async fn set_for_automation(
     State(app): State<App>,
     caller: Caller,
@@ -139,7 +139,7 @@ pub(super) async fn set_for_automation(
 /// Removes the mode an action has for one automation: the org's holds again.
 #[utoipa::path(operation_id = "modes_unset_for_automation", delete, path = "/api/v1/automations/{automation}/modes/{action}", tag = "modes",
     params(("automation" = String, Path), ("action" = String, Path)),
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModeChangeResponse)))]
 pub(super) async fn unset_for_automation(
     State(app): State<App>,
     caller: Caller,
@@ -151,7 +151,7 @@ pub(super) async fn unset_for_automation(
 
 /// Removes the org's mode for an action: the inferred one holds again.
 #[utoipa::path(operation_id = "modes_unset", delete, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)),
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModeChangeResponse)))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
     let change = Change { automation: None, action: &action, mode: None, lock: Lock::Open };
     changed(modes::change(&app, &caller.principal, change).await?, None)

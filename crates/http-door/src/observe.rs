@@ -4,7 +4,6 @@ use super::caller::Caller;
 use super::page::{Asked, moment};
 use super::problem::Refusal;
 use crate::limits::OBSERVED_SECONDS_DEFAULT;
-use api::Problem;
 use api::invocation::GrantScopeName;
 use api::observe::{AskedForView, ObserveReport, SuggestedGrant, SuggestedMode};
 use api::rules::NewGrantRequest;
@@ -27,7 +26,7 @@ pub(super) struct ReportQuery {
 
 /// What people would have been asked in a space that observes, by whom and how often, and the modes and grants that it suggests.
 #[utoipa::path(operation_id = "spaces_observed", get, path = "/api/v1/spaces/{space}/observed", tag = "spaces", params(("space" = String, Path), ReportQuery),
-    responses((status = 200, body = ObserveReport), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ObserveReport)))]
 pub(super) async fn report(
     State(app): State<App>,
     caller: Caller,

@@ -4,8 +4,8 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
 use super::users::invitation_view;
+use api::Page;
 use api::identity::{NewOrgRequest, NewOrgResponse, OrgView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use store::Org;
 
 /// Every org of this server, for operators: the owners of the first org.
 #[utoipa::path(operation_id = "orgs_list", get, path = "/api/v1/orgs", tag = "orgs",
-    responses((status = 200, body = Page<OrgView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<OrgView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<OrgView>>, Refusal> {
     let listed = orgs::list(&app, &caller.principal).await?;
     Ok(Json(Page { items: listed.into_iter().map(view).collect(), next: None }))
@@ -23,7 +23,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Creates an org with its space `main`, and its owner, whom it invites. For operators.
 #[utoipa::path(operation_id = "orgs_create", post, path = "/api/v1/orgs", tag = "orgs", request_body = NewOrgRequest,
-    responses((status = 201, body = NewOrgResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = NewOrgResponse)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -36,7 +36,7 @@ pub(super) async fn create(
 
 /// Disables an org for good: its tokens are refused, and its data stays. The first org cannot be disabled. For operators.
 #[utoipa::path(operation_id = "orgs_disable", post, path = "/api/v1/orgs/{org}/disable", tag = "orgs", params(("org" = String, Path)),
-    responses((status = 200, body = OrgView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = OrgView)))]
 pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(org): Path<String>) -> Result<Json<OrgView>, Refusal> {
     Ok(Json(view(orgs::disable(&app, &caller.principal, &org).await?)))
 }

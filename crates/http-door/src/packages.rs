@@ -5,7 +5,7 @@ use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageServerView, PackageView};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Installed packages, with their actions or why they cannot be used.
 #[utoipa::path(operation_id = "packages_list", get, path = "/api/v1/packages", tag = "packages",
-    responses((status = 200, body = Page<PackageView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<PackageView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<PackageView>>, Refusal> {
     caller.must_read()?;
     let packages = packages_of(&app, &caller.principal.org)?;
@@ -39,7 +39,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// One package: its actions with their manifests, its files, and who installed it.
 #[utoipa::path(operation_id = "packages_show", get, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
-    responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PackageView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<Json<PackageView>, Refusal> {
     caller.must_read()?;
     let packages = packages_of(&app, &caller.principal.org)?;
@@ -81,7 +81,7 @@ fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
 ///
 /// What the version before did can still be reverted.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
-    responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PackageView)))]
 pub(super) async fn install(
     State(app): State<App>,
     caller: Caller,
@@ -98,7 +98,7 @@ pub(super) async fn install(
 
 /// Removes a package. What its actions did stays, with its receipts, and can still be reverted.
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
     packages::remove(&app, &caller.principal, &name).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -4,10 +4,10 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery, seconds_of, wanted};
 use super::problem::Refusal;
+use api::Page;
 use api::gates::{
     PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName,
 };
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::ActionId;
@@ -20,7 +20,7 @@ use store::{PageRequest, PolicyVersion};
 
 /// The policies in force.
 #[utoipa::path(operation_id = "policies_show", get, path = "/api/v1/policies", tag = "policies",
-    responses((status = 200, body = PoliciesView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PoliciesView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<PoliciesView>, Refusal> {
     caller.must_read()?;
     let newest = PageRequest { limit: 1, after: None };
@@ -30,7 +30,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Every version of the policies that was ever in force, newest first.
 #[utoipa::path(operation_id = "policies_versions", get, path = "/api/v1/policies/versions", tag = "policies", params(PageQuery),
-    responses((status = 200, body = Page<PoliciesView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<PoliciesView>)))]
 pub(super) async fn versions(
     State(app): State<App>,
     caller: Caller,
@@ -43,7 +43,7 @@ pub(super) async fn versions(
 
 /// What policies can speak about: every action, and what is known of a call.
 #[utoipa::path(operation_id = "policies_schema", get, path = "/api/v1/policies/schema", tag = "policies",
-    responses((status = 200, body = PolicySchemaResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PolicySchemaResponse)))]
 pub(super) async fn schema(State(app): State<App>, caller: Caller) -> Result<Json<PolicySchemaResponse>, Refusal> {
     caller.must_read()?;
     Ok(Json(PolicySchemaResponse { schema: app.pipeline().policy_schema(&caller.principal.org).await }))
@@ -51,7 +51,7 @@ pub(super) async fn schema(State(app): State<App>, caller: Caller) -> Result<Jso
 
 /// Checks policies without saving them.
 #[utoipa::path(operation_id = "policies_check", post, path = "/api/v1/policies/check", tag = "policies", request_body = PoliciesFile,
-    responses((status = 200, body = PoliciesSetResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PoliciesSetResponse)))]
 pub(super) async fn check(
     State(app): State<App>,
     caller: Caller,
@@ -66,7 +66,7 @@ pub(super) async fn check(
 
 /// Replaces all policies of the org with these. If one of them is not valid, nothing changes.
 #[utoipa::path(operation_id = "policies_set", put, path = "/api/v1/policies", tag = "policies", request_body = PoliciesFile,
-    responses((status = 200, body = PoliciesSetResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PoliciesSetResponse)))]
 pub(super) async fn set(
     State(app): State<App>,
     caller: Caller,
@@ -78,7 +78,7 @@ pub(super) async fn set(
 
 /// Decides recorded invocations twice, by the rules in force and by other policies and modes, and lists where the two differ.
 #[utoipa::path(operation_id = "policies_what_if", post, path = "/api/v1/policies/what-if", tag = "policies", request_body = WhatIfRequest,
-    responses((status = 200, body = WhatIfResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = WhatIfResponse)))]
 pub(super) async fn what_if(
     State(app): State<App>,
     caller: Caller,

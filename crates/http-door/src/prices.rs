@@ -4,8 +4,8 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use api::Page;
 use api::rules::{PriceChangeResponse, PriceTerms, PriceView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use operations::App;
@@ -14,7 +14,7 @@ use store::PriceSetting;
 
 /// Every price. An action without one costs nothing.
 #[utoipa::path(operation_id = "prices_list", get, path = "/api/v1/prices", tag = "prices", params(PageQuery),
-    responses((status = 200, body = Page<PriceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<PriceView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<PriceView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_prices(&caller.principal.org, &query.request()?).await?;
@@ -33,7 +33,7 @@ fn view(price: PriceSetting) -> PriceView {
 
 /// Says what a call of an action costs: one call, or one unit that a field of its result counts. It holds for calls that begin from then on.
 #[utoipa::path(operation_id = "prices_set", put, path = "/api/v1/prices/{action}", tag = "prices", params(("action" = String, Path)), request_body = PriceTerms,
-    responses((status = 200, body = PriceChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PriceChangeResponse)))]
 pub(super) async fn set(
     State(app): State<App>,
     caller: Caller,
@@ -46,7 +46,7 @@ pub(super) async fn set(
 
 /// Removes the price of an action: its calls cost nothing from then on.
 #[utoipa::path(operation_id = "prices_remove", delete, path = "/api/v1/prices/{action}", tag = "prices", params(("action" = String, Path)),
-    responses((status = 200, body = PriceChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PriceChangeResponse)))]
 pub(super) async fn remove(
     State(app): State<App>,
     caller: Caller,

@@ -4,7 +4,6 @@ use super::caller::Caller;
 use super::page::Asked;
 use super::problem::Refusal;
 use crate::limits::PROGRESS_FOLLOW_SECONDS_MAX;
-use api::Problem;
 use api::invocation::{EndEvent, InvokeResponse, MissedEvent, ProgressEvent};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -36,7 +35,6 @@ pub(super) struct FollowQuery {
     params(("invocation" = String, Path), FollowQuery),
     responses(
         (status = 200, description = "Events, until it ends or five minutes are over.", content_type = "text/event-stream", body = String),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn follow(
     State(app): State<App>,

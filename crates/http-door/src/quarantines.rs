@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use api::finding::CaughtView;
 use api::gates::{QuarantinePayloadResponse, QuarantineView, ReleaseResponse, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -36,7 +36,7 @@ pub(super) struct ListQuery {
 
 /// Quarantined calls and withheld answers, newest first.
 #[utoipa::path(operation_id = "quarantines_list", get, path = "/api/v1/quarantines", tag = "quarantine", params(ListQuery),
-    responses((status = 200, body = Page<QuarantineView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<QuarantineView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -50,7 +50,7 @@ pub(super) async fn list(
 
 /// One of them. What it holds is not shown, only what was found in it.
 #[utoipa::path(operation_id = "quarantines_show", get, path = "/api/v1/quarantines/{invocation}", tag = "quarantine", params(("invocation" = String, Path)),
-    responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = QuarantineView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation): Path<String>) -> Result<Json<QuarantineView>, Refusal> {
     caller.must_read()?;
     let unknown = || Refusal::not_found("quarantined invocation", &invocation);
@@ -66,7 +66,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
 
 /// Shows the quarantined content unchanged, to whoever may release it. Reading it is an event.
 #[utoipa::path(operation_id = "quarantines_payload", get, path = "/api/v1/quarantines/{invocation}/payload", tag = "quarantine", params(("invocation" = String, Path)),
-    responses((status = 200, body = QuarantinePayloadResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = QuarantinePayloadResponse)))]
 pub(super) async fn payload(
     State(app): State<App>,
     caller: Caller,
@@ -82,8 +82,7 @@ pub(super) async fn payload(
     request_body = SettleRequest,
     responses(
         (status = 200, description = "The call succeeded, or here is what was withheld.", body = ReleaseResponse),
-        (status = 202, description = "The call is pending.", body = InvokeResponse),
-        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+        (status = 202, description = "The call is pending.", body = InvokeResponse)))]
 pub(super) async fn release(
     State(app): State<App>,
     caller: Caller,
@@ -103,7 +102,7 @@ pub(super) async fn release(
 /// Discards the content of a quarantined call.
 #[utoipa::path(operation_id = "quarantines_discard", post, path = "/api/v1/quarantines/{invocation}/discard", tag = "quarantine", params(("invocation" = String, Path)),
     request_body = SettleRequest,
-    responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = QuarantineView)))]
 pub(super) async fn discard(
     State(app): State<App>,
     caller: Caller,

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, moment, page_request, wanted};
 use super::problem::Refusal;
 use api::receipt::{EntryView, IntegrityView, ProofView};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -52,7 +52,7 @@ pub(super) struct ListQuery {
 
 /// Receipts of the org, those of calls and those of batches, newest first. All conditions that are given must hold.
 #[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(ListQuery),
-    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<EntryView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must_read()?;
     let space = match &query.space {
@@ -83,7 +83,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// One receipt.
 #[utoipa::path(operation_id = "receipts_show", get, path = "/api/v1/receipts/{receipt}", tag = "receipts", params(("receipt" = String, Path)),
-    responses((status = 200, body = EntryView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = EntryView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<EntryView>, Refusal> {
     caller.must_read()?;
     let id = parse_id(&receipt)?;
@@ -92,7 +92,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): 
 
 /// Proves that the receipt is in the audit log, against a checkpoint signed now.
 #[utoipa::path(operation_id = "receipts_prove", get, path = "/api/v1/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
-    responses((status = 200, body = ProofView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ProofView)))]
 pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {
     caller.must_read()?;
     let id = parse_id(&receipt)?;
@@ -110,8 +110,7 @@ pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt):
 
 /// The whole log as JSON lines, everything an offline verifier needs but the pinned key.
 #[utoipa::path(operation_id = "receipts_export", get, path = "/api/v1/receipts/export", tag = "receipts",
-    responses((status = 200, description = "A bundle, one JSON document a line.", content_type = "application/x-ndjson", body = String),
-        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, description = "A bundle, one JSON document a line.", content_type = "application/x-ndjson", body = String)))]
 pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
     caller.must_read()?;
     sight::must_see_all(&app, &caller.principal).await?;
@@ -126,7 +125,7 @@ pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Res
 
 /// Compares the database with its audit log: how entries are filed, the stored tree, and the rules, people and tokens in force.
 #[utoipa::path(operation_id = "receipts_integrity", get, path = "/api/v1/receipts/integrity", tag = "receipts",
-    responses((status = 200, body = IntegrityView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = IntegrityView)))]
 pub(super) async fn integrity(State(app): State<App>, caller: Caller) -> Result<Json<IntegrityView>, Refusal> {
     caller.must_read()?;
     sight::must_see_all(&app, &caller.principal).await?;

@@ -6,7 +6,7 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use api::finding::CaughtView;
 use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::ports::definitions::Wording;
@@ -23,7 +23,7 @@ use store::Review;
 
 /// Every reviewed action, with what has changed since its review.
 #[utoipa::path(operation_id = "reviews_list", get, path = "/api/v1/reviews", tag = "reviews", params(PageQuery),
-    responses((status = 200, body = Page<ReviewView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ReviewView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -42,7 +42,7 @@ pub(super) async fn list(
 
 /// What was reviewed of an action, and how it differs from what it is now.
 #[utoipa::path(operation_id = "reviews_show", get, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)),
-    responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ReviewView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must_read()?;
     let id = action_named(&app, &caller.principal, &action).await?;
@@ -51,7 +51,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
 
 /// Marks the definition of an action as reviewed. If the definition changes later, calls need approval again.
 #[utoipa::path(operation_id = "reviews_create", post, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)), request_body = ReviewRequest,
-    responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ReviewView)))]
 pub(super) async fn review(
     State(app): State<App>,
     caller: Caller,

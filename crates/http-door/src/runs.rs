@@ -6,10 +6,10 @@ use super::caller::Caller;
 use super::page::{Asked, WaitQuery, page_request};
 use super::problem::Refusal;
 use ::runs::Again;
+use api::Page;
 use api::automation::FiredResponse;
 use api::invocation::ReceiptRefView;
 use api::run::{RerunRequest, RunView, StepView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -37,7 +37,7 @@ pub(super) struct ListQuery {
 
 /// Runs, newest first.
 #[utoipa::path(operation_id = "runs_list", get, path = "/api/v1/runs", tag = "runs", params(ListQuery),
-    responses((status = 200, body = Page<RunView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<RunView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<RunView>>, Refusal> {
     let ListQuery { automation, status, limit, after } = query;
     let page = runs::list(&app, &caller.principal, automation.as_deref(), status, &page_request(limit, after)?).await?;
@@ -51,7 +51,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// One run with its steps; `?wait=30s` holds the answer back until it has ended.
 #[utoipa::path(operation_id = "runs_show", get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path), WaitQuery),
-    responses((status = 200, body = RunView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RunView)))]
 pub(super) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -64,7 +64,7 @@ pub(super) async fn show(
 
 /// Asks for the end of a run. A step in progress still ends as it ends, and has its receipt.
 #[utoipa::path(operation_id = "runs_cancel", post, path = "/api/v1/runs/{run}/cancel", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, body = RunView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RunView)))]
 pub(super) async fn cancel(State(app): State<App>, caller: Caller, Path(run): Path<String>) -> Result<Json<RunView>, Refusal> {
     let run = runs::cancel(&app, &caller.principal, &run).await?;
     Ok(Json(view(&app, &caller, run, Vec::new()).await?))
@@ -75,7 +75,6 @@ pub(super) async fn cancel(State(app): State<App>, caller: Caller, Path(run): Pa
     request_body = RerunRequest,
     responses(
         (status = 202, description = "What it came to; `run_id` is the new run.", body = FiredResponse),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn rerun(
     State(app): State<App>,

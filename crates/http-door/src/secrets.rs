@@ -4,8 +4,8 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use api::Page;
 use api::secret::{SecretUseView, SecretView, SetSecretRequest};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use store::{NamedSecret, SecretUse};
 
 /// Secrets of the org by name, never their values.
 #[utoipa::path(operation_id = "secrets_list", get, path = "/api/v1/secrets", tag = "secrets", params(PageQuery),
-    responses((status = 200, body = Page<SecretView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SecretView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -27,14 +27,14 @@ pub(super) async fn list(
 
 /// One secret, never its value.
 #[utoipa::path(operation_id = "secrets_show", get, path = "/api/v1/secrets/{secret}", tag = "secrets", params(("secret" = String, Path)),
-    responses((status = 200, body = SecretView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SecretView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(secret): Path<String>) -> Result<Json<SecretView>, Refusal> {
     Ok(Json(view(secrets::find(&app, &caller.principal, &secret).await?)))
 }
 
 /// Sets a secret. With `version` it replaces that version, and nothing else; without it the secret must be new.
 #[utoipa::path(operation_id = "secrets_set", put, path = "/api/v1/secrets/{secret}", tag = "secrets", params(("secret" = String, Path)), request_body = SetSecretRequest,
-    responses((status = 200, body = SecretView), (status = 201, body = SecretView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SecretView), (status = 201, body = SecretView)))]
 pub(super) async fn set(
     State(app): State<App>,
     caller: Caller,
@@ -47,7 +47,7 @@ pub(super) async fn set(
 
 /// Deletes a secret that nothing uses. Its value cannot be restored.
 #[utoipa::path(operation_id = "secrets_delete", delete, path = "/api/v1/secrets/{secret}", tag = "secrets", params(("secret" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204)))]
 pub(super) async fn delete(State(app): State<App>, caller: Caller, Path(secret): Path<String>) -> Result<StatusCode, Refusal> {
     secrets::delete(&app, &caller.principal, &secret).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -55,7 +55,7 @@ pub(super) async fn delete(State(app): State<App>, caller: Caller, Path(secret):
 
 /// What uses the secret. While something does, the secret cannot be deleted.
 #[utoipa::path(operation_id = "secrets_used_by", get, path = "/api/v1/secrets/{secret}/used-by", tag = "secrets", params(("secret" = String, Path)),
-    responses((status = 200, body = Page<SecretUseView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SecretUseView>)))]
 pub(super) async fn used_by(
     State(app): State<App>,
     caller: Caller,

@@ -4,8 +4,8 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use api::Page;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use operations::sessions;
 
 /// Creates a session and its agent's token. The token is shown here and never again.
 #[utoipa::path(operation_id = "sessions_create", post, path = "/api/v1/sessions", tag = "sessions", request_body = NewSessionRequest,
-    responses((status = 201, body = NewSessionResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = NewSessionResponse)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -28,7 +28,7 @@ pub(super) async fn create(
 
 /// Sessions of the org, newest first.
 #[utoipa::path(operation_id = "sessions_list", get, path = "/api/v1/sessions", tag = "sessions", params(PageQuery),
-    responses((status = 200, body = Page<SessionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SessionView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -41,14 +41,14 @@ pub(super) async fn list(
 
 /// One session.
 #[utoipa::path(operation_id = "sessions_show", get, path = "/api/v1/sessions/{session}", tag = "sessions", params(("session" = String, Path)),
-    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SessionView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     Ok(Json(view(&caller.readable_session(&app, &session).await?)))
 }
 
 /// Ends a session: its token stops working at once.
 #[utoipa::path(operation_id = "sessions_end", post, path = "/api/v1/sessions/{session}/end", tag = "sessions", params(("session" = String, Path)),
-    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SessionView)))]
 pub(super) async fn end(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     Ok(Json(view(&sessions::end(&app, &caller.principal, &session).await?)))
 }

@@ -55,7 +55,6 @@ const READ_BYTES: usize = 4 * 1024;
     responses(
         (status = 101, description = "The connection is a WebSocket from now on."),
         (status = 429, description = "Too many streams are open.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn connect(
     State(app): State<App>,

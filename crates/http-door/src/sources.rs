@@ -6,12 +6,12 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use super::reviews;
 use ::sources::mcp::{Known, LastWords, because};
+use api::Page;
 use api::rules::ReviewView;
 use api::source::{
     AddedSourceView, EditSourceRequest, HarvestView, LeftOutView, NewSourceRequest, SourceActionView, SourceConnectionView,
     SourceErrorView, SourceProgramView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
 };
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -26,7 +26,7 @@ use pipeline::SourceListing;
 
 /// Sources that were added, by name, each with what it listed last.
 #[utoipa::path(operation_id = "sources_list", get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
-    responses((status = 200, body = Page<AddedSourceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AddedSourceView>)))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -48,7 +48,7 @@ pub(super) async fn list(
 /// Its actions count as reviewed by whoever adds it, except those in whose definition a safety check found something. What appears or
 /// changes later needs a review of its own: until then its calls need approval.
 #[utoipa::path(operation_id = "sources_add", post, path = "/api/v1/sources", tag = "sources", request_body = NewSourceRequest,
-    responses((status = 201, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = AddedSourceView)))]
 pub(super) async fn add(
     State(app): State<App>,
     caller: Caller,
@@ -60,7 +60,7 @@ pub(super) async fn add(
 
 /// One source by its name, also after it was removed.
 #[utoipa::path(operation_id = "sources_show", get, path = "/api/v1/sources/{source}", tag = "sources", params(("source" = String, Path)),
-    responses((status = 200, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AddedSourceView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<AddedSourceView>, Refusal> {
     let added = sources::find(&app, &caller.principal, &source).await?;
     shown(&app, &caller.principal.org, added).await
@@ -68,7 +68,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(source): P
 
 /// Changes what is set about a source. If that changes its actions, it is asked for them first, and those that were reviewed stay so.
 #[utoipa::path(operation_id = "sources_edit", patch, path = "/api/v1/sources/{source}", tag = "sources", params(("source" = String, Path)), request_body = EditSourceRequest,
-    responses((status = 200, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AddedSourceView)))]
 pub(super) async fn edit(
     State(app): State<App>,
     caller: Caller,
@@ -81,7 +81,7 @@ pub(super) async fn edit(
 
 /// Removes a source. Its receipts, and the definitions that its actions had, stay readable.
 #[utoipa::path(operation_id = "sources_remove", delete, path = "/api/v1/sources/{source}", tag = "sources", params(("source" = String, Path)),
-    responses((status = 200, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AddedSourceView)))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<AddedSourceView>, Refusal> {
     let removed = sources::remove(&app, &caller.principal, &source).await?;
     done(&app, &caller, removed, "removed").await
@@ -89,7 +89,7 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(source):
 
 /// Connects to a source anew and asks it for its actions. Nothing of the answer is kept.
 #[utoipa::path(operation_id = "sources_test", post, path = "/api/v1/sources/{source}/test", tag = "sources", params(("source" = String, Path)),
-    responses((status = 200, body = SourceTestView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SourceTestView)))]
 pub(super) async fn test(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<SourceTestView>, Refusal> {
     let tested = sources::test(&app, &caller.principal, &source).await?;
     let took_ms = tested.took_ms;
@@ -112,7 +112,7 @@ pub(super) async fn test(State(app): State<App>, caller: Caller, Path(source): P
 /// Asks a source for its actions now, instead of within five minutes. If it does not answer, `harvest.error` says why. A source whose kill
 /// switch is on is not asked.
 #[utoipa::path(operation_id = "sources_refresh", post, path = "/api/v1/sources/{source}/refresh", tag = "sources", params(("source" = String, Path)),
-    responses((status = 200, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AddedSourceView)))]
 pub(super) async fn refresh(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<AddedSourceView>, Refusal> {
     let added = sources::refresh(&app, &caller.principal, &source).await?;
     shown(&app, &caller.principal.org, added).await
@@ -120,7 +120,7 @@ pub(super) async fn refresh(State(app): State<App>, caller: Caller, Path(source)
 
 /// Marks definitions of a source as reviewed: those that are named, each with the digest of what was shown.
 #[utoipa::path(operation_id = "sources_review", post, path = "/api/v1/sources/{source}/review", tag = "sources", params(("source" = String, Path)), request_body = SourceReviewRequest,
-    responses((status = 200, body = SourceReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SourceReviewView)))]
 pub(super) async fn review(
     State(app): State<App>,
     caller: Caller,
@@ -133,7 +133,7 @@ pub(super) async fn review(
 
 /// Actions of a source that are not as they were reviewed: changed, new, or gone.
 #[utoipa::path(operation_id = "sources_drift", get, path = "/api/v1/sources/{source}/drift", tag = "sources", params(("source" = String, Path)),
-    responses((status = 200, body = Page<ReviewView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ReviewView>)))]
 pub(super) async fn drift(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<Page<ReviewView>>, Refusal> {
     let mut items = Vec::new();
     for differing in sources::drift(&app, &caller.principal, &source).await? {

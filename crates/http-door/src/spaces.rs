@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use api::identity::{ChangeSpaceRequest, NewMemberRequest, NewSpaceRequest, RedactionRule, SpaceView};
-use api::{Code, Page, Problem};
+use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ use store::SpaceChange;
 
 /// Spaces of the org.
 #[utoipa::path(operation_id = "spaces_list", get, path = "/api/v1/spaces", tag = "spaces", params(PageQuery),
-    responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SpaceView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_spaces(&caller.principal.org, &caller.hidden(&app).await?, &query.request()?).await?;
@@ -27,7 +27,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// Creates a space.
 #[utoipa::path(operation_id = "spaces_create", post, path = "/api/v1/spaces", tag = "spaces", request_body = NewSpaceRequest,
-    responses((status = 201, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = SpaceView)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -39,7 +39,7 @@ pub(super) async fn create(
 
 /// One space.
 #[utoipa::path(operation_id = "spaces_show", get, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)),
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SpaceView)))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Path<String>) -> Result<Json<SpaceView>, Refusal> {
     caller.must_read()?;
     Ok(Json(view(&spaces::find(&app, &caller.principal, &space).await?)))
@@ -47,7 +47,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Pa
 
 /// Changes how strict a space is, who may answer in it, what it keeps, or what its automations are given. A change of the band voids the approvals of its pending calls.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SpaceView)))]
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
@@ -66,7 +66,7 @@ pub(super) async fn change(
 /// Makes a person a member of a space. The first member closes it: from then on only members, and those who administer the org, see what is
 /// in it, and only members call and approve there.
 #[utoipa::path(operation_id = "spaces_add_member", post, path = "/api/v1/spaces/{space}/members", tag = "spaces", params(("space" = String, Path)), request_body = NewMemberRequest,
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SpaceView)))]
 pub(super) async fn add_member(
     State(app): State<App>,
     caller: Caller,
@@ -78,7 +78,7 @@ pub(super) async fn add_member(
 
 /// Opens a space to everybody in the org again: it has no members any more.
 #[utoipa::path(operation_id = "spaces_open", delete, path = "/api/v1/spaces/{space}/members", tag = "spaces", params(("space" = String, Path)),
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SpaceView)))]
 pub(super) async fn open(State(app): State<App>, caller: Caller, Path(space): Path<String>) -> Result<Json<SpaceView>, Refusal> {
     Ok(Json(view(&spaces::open(&app, &caller.principal, &space).await?)))
 }
@@ -86,7 +86,7 @@ pub(super) async fn open(State(app): State<App>, caller: Caller, Path(space): Pa
 /// Ends a membership at once. The space stays closed when its last member has left.
 #[utoipa::path(operation_id = "spaces_remove_member", delete, path = "/api/v1/spaces/{space}/members/{user}", tag = "spaces",
     params(("space" = String, Path), ("user" = String, Path)),
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SpaceView)))]
 pub(super) async fn remove_member(
     State(app): State<App>,
     caller: Caller,

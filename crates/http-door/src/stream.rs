@@ -36,7 +36,6 @@ pub(super) struct StreamQuery {
     responses(
         (status = 200, description = "Events, until the client or the server ends the stream.", content_type = "text/event-stream", body = String),
         (status = 429, description = "Too many streams are open.", body = Problem, content_type = "application/problem+json"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn follow(
     State(app): State<App>,

@@ -3,8 +3,8 @@
 use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
+use api::Page;
 use api::rules::{SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::ports::Rules;
@@ -14,7 +14,7 @@ use operations::switches;
 
 /// Every kill switch that is on.
 #[utoipa::path(operation_id = "switches_list", get, path = "/api/v1/kill-switches", tag = "kill switches",
-    responses((status = 200, body = Page<SwitchView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SwitchView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<SwitchView>>, Refusal> {
     caller.must_read()?;
     let switches = app.store().list_switches(&caller.principal.org).await?;
@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Stops the execution of everything the switch covers, at once. Pending calls are kept, and their time to expire is paused.
 #[utoipa::path(operation_id = "switches_on", post, path = "/api/v1/kill-switches/on", tag = "kill switches", request_body = SwitchOnRequest,
-    responses((status = 200, body = SwitchChangedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SwitchChangedResponse)))]
 pub(super) async fn on(
     State(app): State<App>,
     caller: Caller,
@@ -36,7 +36,7 @@ pub(super) async fn on(
 
 /// Lets everything it covered run again, and the clocks go on.
 #[utoipa::path(operation_id = "switches_off", post, path = "/api/v1/kill-switches/off", tag = "kill switches", request_body = SwitchOffRequest,
-    responses((status = 200, body = SwitchChangedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SwitchChangedResponse)))]
 pub(super) async fn off(
     State(app): State<App>,
     caller: Caller,

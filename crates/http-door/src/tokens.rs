@@ -16,7 +16,7 @@ use store::{Lost, Refused, Token, TokenKind};
 
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
-    responses((status = 200, body = Page<TokenView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<TokenView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<TokenView>>, Refusal> {
     let page = tokens::list(&app, &caller.principal, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// Makes a token for yourself or for a service. It is shown here and never again.
 #[utoipa::path(operation_id = "tokens_create", post, path = "/api/v1/tokens", tag = "identity", request_body = NewTokenRequest,
-    responses((status = 201, body = NewTokenResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = NewTokenResponse)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -56,7 +56,7 @@ pub(super) fn not_redeemed(refused: Refused) -> Refusal {
 
 /// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.
 #[utoipa::path(operation_id = "tokens_revoke", post, path = "/api/v1/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
-    responses((status = 200, body = TokenView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = TokenView)))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): Path<String>) -> Result<Json<TokenView>, Refusal> {
     Ok(Json(view(tokens::revoke(&app, &caller.principal, &token).await?)))
 }

@@ -4,8 +4,8 @@ use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use api::Page;
 use api::identity::{ChangeUserRequest, InvitationResponse, InviteRequest, NewUserRequest, NewUserResponse, UserView};
-use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use store::{NewToken, User, UserChange};
 
 /// People of the org.
 #[utoipa::path(operation_id = "users_list", get, path = "/api/v1/users", tag = "identity", params(PageQuery),
-    responses((status = 200, body = Page<UserView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<UserView>)))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<UserView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_users(&caller.principal.org, &query.request()?).await?;
@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// Adds a person and invites them. Nobody gives a role above their own.
 #[utoipa::path(operation_id = "users_create", post, path = "/api/v1/users", tag = "identity", request_body = NewUserRequest,
-    responses((status = 201, body = NewUserResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = NewUserResponse)))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -38,7 +38,7 @@ pub(super) async fn create(
 /// Invites a person again. Their earlier invitations stop working; their tokens stop when the new one is redeemed.
 #[utoipa::path(operation_id = "users_invite", post, path = "/api/v1/users/{user}/invite", tag = "identity", params(("user" = String, Path)),
     request_body = InviteRequest,
-    responses((status = 201, body = InvitationResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = InvitationResponse)))]
 pub(super) async fn invite(
     State(app): State<App>,
     caller: Caller,
@@ -59,7 +59,7 @@ pub(super) fn invitation_view(invitation: &NewToken) -> InvitationResponse {
 
 /// Disables a person: none of their tokens works any more.
 #[utoipa::path(operation_id = "users_disable", post, path = "/api/v1/users/{user}/disable", tag = "identity", params(("user" = String, Path)),
-    responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = UserView)))]
 pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): Path<String>) -> Result<Json<UserView>, Refusal> {
     Ok(Json(view(users::disable(&app, &caller.principal, &user).await?)))
 }
@@ -67,7 +67,7 @@ pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): 
 /// Changes a person's role, and the strictest band in which they and their agents may act. Nobody changes their own role, or gives one
 /// above it.
 #[utoipa::path(operation_id = "users_change", patch, path = "/api/v1/users/{user}", tag = "identity", params(("user" = String, Path)), request_body = ChangeUserRequest,
-    responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = UserView)))]
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
