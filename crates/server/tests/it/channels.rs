@@ -213,7 +213,7 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
 
 async fn a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting(kind: Kind) {
     let (hangs, fails, gone, works) = (Receiver::start().await, Receiver::start().await, Receiver::start().await, Receiver::start().await);
-    let server = with_secret(TestServer::start_impatient(kind, &urls(&[&hangs, &fails, &gone, &works])).await).await;
+    let server = with_secret(TestServer::start_giving_up_soon(kind, &urls(&[&hangs, &fails, &gone, &works])).await).await;
     hangs.takes(Duration::from_secs(3_600));
     fails.answers(StatusCode::INTERNAL_SERVER_ERROR);
     gone.serving.abort();

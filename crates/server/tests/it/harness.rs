@@ -317,7 +317,7 @@ impl TestServer {
     }
 
     /// The same, where a channel that does not answer soon is given up for this time.
-    pub(crate) async fn start_impatient(kind: Kind, addresses: &[&str]) -> Self {
+    pub(crate) async fn start_giving_up_soon(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, patience: std::time::Duration::from_millis(500), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
