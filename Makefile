@@ -5,7 +5,7 @@
 
 words:
 	@echo "make run     build countersign with its web UI and start it; ARGS are those of 'countersign serve'"
-	@echo "make test    every suite on throw-away servers, then the web UI, the clients and those generated from the API's description, a login at a real authorization server and MCP's conformance suite; ARGS=--all also runs on PostgreSQL what does not depend on it; other ARGS go to cargo"
+	@echo "make test    every suite on throw-away servers, then the web UI, the clients and those generated from the API's description, a login at a real authorization server and MCP's conformance suite; ARGS=--all runs the long form of each (docs/tests.md); other ARGS go to cargo"
 	@echo "make lint    formatting, clippy, dependencies and the rules a compiler cannot know"
 	@echo "make fmt     format the code"
 	@echo "make bench   build for release and measure; ARGS go to the benchmark"

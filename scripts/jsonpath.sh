@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# jsonpath.sh [cases]: what our JSONPath selects, beside another library for RFC 9535 (python-jsonpath), over paths and documents that are made
+# jsonpath.sh: what our JSONPath selects, beside another library for RFC 9535 (python-jsonpath), over paths and documents that are made
 # up. Everything is installed below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,4 +24,4 @@ need_jsonpath() {
 need_jsonpath
 program=${CARGO_TARGET_DIR:-target}/debug/examples/jsonpath
 [ -x "$program" ] || fail "$program is missing: run \`make test\`, which builds it"
-"$python" clients/jsonpath/compare.py "$program" "$@" || fail "our JSONPath and another one differ: the lines above say where"
+"$python" clients/jsonpath/compare.py "$program" || fail "our JSONPath and another one differ: the lines above say where"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# templates.sh [templates] [seed]: generated templates render as in the sandbox of Python's Jinja2, and what Jinja2 refuses is refused. Everything
-# is installed and written below target/.
+# templates.sh [--all | templates [seed]]: generated templates render as in the sandbox of Python's Jinja2, and what Jinja2 refuses is refused: 1000
+# of them with --all, or else 300. Everything is installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -9,6 +9,10 @@ main() {
     need_jinja
     worker=${CARGO_TARGET_DIR:-target}/debug/examples/render_worker
     [ -x "$worker" ] || fail "$worker is missing: run \`make test\`, which builds it"
+    case ${1-} in
+    '') set -- 300 ;;
+    --all) shift ;;
+    esac
     local result
     result=$("$python" clients/templates/compare.py "$worker" "$@") || fail "templates render otherwise than in Jinja2: $result"
     say "$result"

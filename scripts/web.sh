@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# web.sh: the tests of the web UI; what its build must keep: its size, and nothing that its content security policy refuses; and its journeys in
-# Chromium, with the server that `make test` has built and a real issuer to sign in at.
+# web.sh [--all]: the tests of the web UI; what its build must keep: its size, and nothing that its content security policy refuses; and its journeys in
+# Chromium, with the server that `make test` has built and a real issuer to sign in at. With --all, the long form of those.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
+[ "${1-}" != --all ] || export TEST_ALL=1
 need_web
 need_chromium
 need_issuer

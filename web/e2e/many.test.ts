@@ -4,11 +4,12 @@ import { until } from './program'
 import { start } from './server'
 import { approvable, rows, visit } from './visit'
 
-const CALLS = 2_000
+/** Several pages of the list, and many more rows than a screen has. */
+const CALLS = process.env.TEST_ALL ? 2_000 : 400
 /** What a session may have pending at once. */
 const EACH = 10
 
-test('2,000 pending calls scroll: only the rows on the screen exist', { timeout: 180_000 }, async () => {
+test('many pending calls scroll: only the rows on the screen exist', { timeout: 180_000 }, async () => {
   const server = await start()
   for (let made = 0; made < CALLS; made += 20 * EACH)
     await Promise.all(

@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
+import type { router as Router } from '@/router'
 import { type Theme, wrong } from './axe'
 import { places } from './places'
 import { type Seeded, seeded } from './seed'
@@ -12,14 +13,14 @@ const WIDTHS = [1280, 390]
 /** What people can use on both can be used between them: there it is only seen whether it fits, also when the window is low. */
 const BETWEEN = 768
 
-/** Each page is loaded once, in light at the first width, and then gets dark and the other: loading takes longer than looking. */
+/** Each page is opened once, in light at the first width, and then gets dark and the other. */
 async function lookedAt(here: Seeded, places: string[], widths: number[]): Promise<string[]> {
   const page = await visit(here.server)
+  await settled(page)
   const found: string[] = []
   for (const place of places) {
     await resized(page, widths[0])
-    await page.goto(place)
-    await settled(page)
+    await goOn(page, place)
     for (const [at, width] of widths.entries()) {
       await resized(page, width)
       found.push(...(await seen(page, place, at === 0 ? 'light' : 'dark')))
@@ -29,6 +30,19 @@ async function lookedAt(here: Seeded, places: string[], widths: number[]): Promi
     if (wide > BETWEEN || high > 600) found.push(`${place} is ${wide} by ${high} px on ${BETWEEN} by 600`)
   }
   return found
+}
+
+/** To another page, as a link leads there: to load everything anew takes several times as long as to look. With `--all` it is. */
+async function goOn(page: Page, place: string): Promise<void> {
+  if (process.env.TEST_ALL) await page.goto(place)
+  else
+    await page.evaluate(place => {
+      const { __TSR_ROUTER__: router } = window as unknown as { __TSR_ROUTER__: typeof Router }
+      const shown = new Promise(done => router.subscribe('onRendered', done))
+      router.history.push(place)
+      return shown.then(() => {})
+    }, place)
+  await settled(page)
 }
 
 const resized = (page: Page, width = 0) => page.setViewportSize({ width, height: 800 })
@@ -104,33 +118,34 @@ async function opened({ server, examples }: Seeded, width: number): Promise<stri
   const dialog = page.getByRole('dialog')
   await approvable(page)
   const found: string[] = []
-  for (const key of ['d', 'e', 'g', 'Shift+A', '?', 'Control+k']) {
-    await page.keyboard.press(key)
+  const look = async (where: string) => {
     await dialog.waitFor()
-    found.push(...(await seen(page, key)))
+    await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+    found.push(...(await seen(page, where)))
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
   }
-  await page.goto(`/?call=${examples.wipe}`)
+  for (const key of ['d', 'e', 'g', 'Shift+A', '?', 'Control+k']) {
+    await page.keyboard.press(key)
+    await look(key)
+  }
+  await goOn(page, `/?call=${examples.wipe}`)
   await approvable(page)
   await page.keyboard.press('a')
-  await dialog.waitFor()
-  found.push(...(await seen(page, 'a dangerous call')))
-  await page.goto(`/?call=${examples.refund}`)
+  await look('a dangerous call')
+  await goOn(page, `/?call=${examples.refund}`)
   await approvable(page)
   await page.keyboard.press('e')
   await dialog.getByLabel(/^How much/).waitFor()
-  found.push(...(await seen(page, 'a rich form')))
-  await page.keyboard.press('Escape')
+  await look('a rich form')
   await card(page).getByRole('button', { name: 'More ways to approve' }).click()
   await page.getByRole('menu').waitFor()
   found.push(...(await seen(page, 'menu')))
+  await page.keyboard.press('Escape')
   for (const [place, open] of DIALOGS) {
-    await page.goto(place)
+    await goOn(page, place)
     await open(page)
-    await dialog.waitFor()
-    await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
-    found.push(...(await seen(page, `the dialog of ${place}`)))
+    await look(`the dialog of ${place}`)
   }
   return found
 }

@@ -5,7 +5,7 @@ import { body } from '@/api/client'
 import { wrong } from './axe'
 import { issuer } from './issuer'
 import { type Server, start } from './server'
-import { approvable, card, visit } from './visit'
+import { approvable, card, drawn, visit } from './visit'
 
 const REFUSED = /status of (401|403|502)/
 
@@ -25,8 +25,11 @@ test('a person signs in at the issuer, lands where they wanted to, and may do wh
   await reader.waitForURL(url => url.href === `${server.url}${place}`)
   await isIn(reader, 'robin viewer')
   await card(reader).getByText('You can read this call, and people with another role answer it.').waitFor()
+  const sent: string[] = []
+  reader.on('request', request => request.method() === 'POST' && sent.push(request.url()))
   await reader.keyboard.press('a')
-  await reader.waitForTimeout(300)
+  await drawn(reader)
+  expect(sent).toEqual([])
   expect((await agent.read(call.id)).status).toBe('pending')
 
   // The group gives a role up to the one that somebody here gave.

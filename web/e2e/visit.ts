@@ -2,8 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core'
 import { expect, inject, onTestFinished } from 'vitest'
+import { until } from './program'
 import type { Server } from './server'
 
 let browser: Promise<Browser> | undefined
@@ -22,7 +23,13 @@ export type Options = {
 export async function visit(server: Pick<Server, 'url' | 'token'>, options: Options = {}): Promise<Page> {
   const { path = '/', width = 1280, theme = 'light', token = server.token, complains } = options
   browser ??= chromium.connect(inject('chromium'))
-  const context = await (await browser).newContext({ viewport: { width, height: 800 }, colorScheme: theme, baseURL: server.url })
+  const context = await (await browser).newContext({
+    viewport: { width, height: 800 },
+    colorScheme: theme,
+    // What turns and pulses would be drawn again and again.
+    reducedMotion: 'reduce',
+    baseURL: server.url,
+  })
   context.setDefaultTimeout(30_000)
   const page = await context.newPage()
   watch(context, page, complains)
@@ -56,9 +63,17 @@ export async function loggedIn(page: Page, path = '/'): Promise<void> {
 /** A call may end in the very moment in which it is looked up what it would do. The browser says so, and the page shows its end. */
 const ENDED = /status of 409 \(Conflict\) \S+\/foresight$/
 
+/** What each page waits for. */
+const loading = new WeakMap<Page, Set<Request>>()
+
 function watch(context: BrowserContext, page: Page, complains: RegExp | undefined): void {
   const complaints: string[] = []
   const add = (text: string) => complains?.test(text) || ENDED.test(text) || complaints.push(text)
+  const open = new Set<Request>()
+  loading.set(page, open)
+  // The stream has no end.
+  page.on('request', request => void (/\/stream\b/.test(request.url()) || open.add(request)))
+  for (const end of ['requestfinished', 'requestfailed'] as const) page.on(end as 'requestfinished', request => void open.delete(request))
   // What the content security policy refuses is an error on the console, too.
   page.on(
     'console',
@@ -107,11 +122,18 @@ export const approvable = (page: Page) =>
     .and(page.locator(':enabled'))
     .waitFor()
 
-/** Nothing is loaded any more, and nothing moves. */
+/** Nothing is loaded any more, and what was is shown. */
 export const settled = async (page: Page) => {
   await page.locator('main').waitFor()
   // A page of ours begins with one; until then, its script is still loaded.
   await page.locator('h1').first().waitFor({ state: 'attached' })
-  await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
-  await page.waitForTimeout(300)
+  await until(async () => {
+    await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+    await drawn(page)
+    return loading.get(page)?.size === 0
+  })
 }
+
+/** What happened so far has had its effect on the page. */
+export const drawn = (page: Page) =>
+  page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))))

@@ -98,6 +98,7 @@ pages![
     "guides/runbook",
     "guides/web-ui",
     "security",
+    "tests",
     "errors/README",
     "errors/invocation-errors",
 ];
