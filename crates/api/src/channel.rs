@@ -1,6 +1,6 @@
 //! Channels on the wire, and what is on its way to them.
 
-use countersign_core::channel::{Channel, Delivery, DeliveryState, Moment, Setting};
+use countersign_core::channel::{Channel, ChannelSetting, Delivery, DeliveryState, Moment};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct ChannelKindView {
     /// How it tells, in a few words.
     pub title: &'static str,
     /// What a channel of this kind needs; the first says where it tells.
-    pub settings: &'static [Setting],
+    pub settings: &'static [ChannelSetting],
 }
 
 /// A channel.

@@ -81,7 +81,7 @@ pub fn slack_consent(channel: &ChannelId, user: &str) -> String {
 
 /// A setting of a kind of channel. The command line and the web UI make their forms from it.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-pub struct Setting {
+pub struct ChannelSetting {
     pub name: &'static str,
     /// What a form calls it.
     pub label: &'static str,
@@ -103,7 +103,7 @@ pub struct Setting {
     pub secret_prefix: Option<&'static str>,
 }
 
-impl Setting {
+impl ChannelSetting {
     /// A text that may be left out, for the rest of a setting.
     pub const TEXT: Self = Self {
         name: "",

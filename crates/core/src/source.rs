@@ -9,6 +9,10 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The names of the sources that come with the server. Nothing else is called so, and whoever may invoke holds every permission that begins with
+/// one of them.
+pub const BUILTIN_SOURCES: [&str; 6] = ["files", "documents", "http", "notify", "email", "builtin"];
+
 /// Everything that a source may know about a call. Secrets, profile and deadline reach it only here.
 #[derive(Clone, Debug)]
 pub struct CallContext {

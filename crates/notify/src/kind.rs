@@ -4,7 +4,7 @@
 use super::Wire;
 use crate::limits::{CHANNEL_RECIPIENTS_MAX, CHANNEL_TEXT_BYTES_MAX};
 use countersign_core::Clock;
-use countersign_core::channel::{Setting, SettingShape};
+use countersign_core::channel::{ChannelSetting, SettingShape};
 use countersign_core::ports::Secrets;
 use countersign_core::ports::secrets::SecretName;
 use serde_json::Value;
@@ -14,12 +14,13 @@ use sources::outbound::Outbound;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+#[derive(Debug)]
 pub struct Kind {
     pub name: &'static str,
     /// How it tells, in a few words.
     pub title: &'static str,
     /// The first says where it tells.
-    pub settings: &'static [Setting],
+    pub settings: &'static [ChannelSetting],
     pub(crate) wire: fn(&Parts) -> Arc<dyn Wire>,
 }
 
@@ -38,12 +39,8 @@ pub(crate) struct Parts {
 
 impl Kind {
     /// The flag of one of its settings on the command line. That of the first also says which kind it is.
-    pub fn flag(&self, setting: &Setting) -> &'static str {
-        if self.settings.first().is_some_and(|first| first.name == setting.name) {
-            self.name
-        } else {
-            setting.flag.unwrap_or(setting.name)
-        }
+    pub fn flag(&self, setting: &ChannelSetting) -> &'static str {
+        if self.settings.first().is_some_and(|first| first.name == setting.name) { self.name } else { setting.flag.unwrap_or(setting.name) }
     }
 
     /// Checks the settings of a channel of this kind. Returns the names of the secrets in it, or what is wrong.
@@ -67,9 +64,9 @@ impl Kind {
     /// The people of ours whom settings that fit name.
     pub fn people<'a>(&self, settings: &'a Value) -> impl Iterator<Item = (&'static str, &'a str)> {
         let maps = self.settings.iter().filter(|setting| setting.shape == SettingShape::People);
-        maps.flat_map(|setting| {
+        maps.flat_map(move |setting| {
             let people = settings.get(setting.name).and_then(Value::as_object).into_iter().flat_map(|map| map.values());
-            people.filter_map(Value::as_str).map(|person| (setting.name, person))
+            people.filter_map(Value::as_str).map(move |person| (setting.name, person))
         })
     }
 }
@@ -79,7 +76,7 @@ fn unfit(why: &str) -> String {
 }
 
 /// Returns the name of the secret that the value is, if it is one.
-fn check(setting: &Setting, value: &Value) -> Result<Option<SecretName>, String> {
+fn check(setting: &ChannelSetting, value: &Value) -> Result<Option<SecretName>, String> {
     let name = setting.name;
     let texts: Option<Vec<&str>> = match (setting.shape, value) {
         (SettingShape::Secret, Value::String(secret)) => return secret_named(name, secret).map(Some),

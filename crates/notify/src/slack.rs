@@ -16,7 +16,7 @@ pub use settings::Settings;
 
 use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
-use countersign_core::channel::{Channel, Moment, Setting, SettingShape};
+use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::ports::Secrets;
 use countersign_core::{Future, OrgId, Secret};
 use interaction::Interaction;
@@ -49,30 +49,30 @@ pub const KIND: Kind = Kind {
     name: "slack",
     title: "a message in Slack",
     settings: &[
-        Setting {
+        ChannelSetting {
             name: "channel",
             label: "Channel",
             help: "A message with buttons in this channel of Slack, by its id",
             example: "C024BE91L",
             is_required: true,
             value: "CHANNEL",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
-        Setting {
+        ChannelSetting {
             name: "token",
             label: "Secret with the bot’s token",
             help: "The secret that has the bot's token",
             secret_prefix: Some("xox"),
-            ..Setting::SECRET
+            ..ChannelSetting::SECRET
         },
-        Setting {
+        ChannelSetting {
             name: "signing_secret",
             label: "Secret with Slack’s signing secret",
             help: "The secret that has Slack's signing secret",
             flag: Some("signing-secret"),
-            ..Setting::SECRET
+            ..ChannelSetting::SECRET
         },
-        Setting {
+        ChannelSetting {
             name: "users",
             label: "Who is who",
             help: "A user of Slack and the person of ours who they are; only they can answer there",
@@ -80,7 +80,7 @@ pub const KIND: Kind = Kind {
             shape: SettingShape::People,
             flag: Some("user"),
             value: "SLACK=OURS",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
     ],
     wire: |parts| Arc::new(SlackWire::of(parts)),

@@ -2,7 +2,7 @@
 
 use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
-use countersign_core::channel::{Channel, Moment, Setting, SettingShape};
+use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "email",
     title: "mail",
     settings: &[
-        Setting {
+        ChannelSetting {
             name: "to",
             label: "To",
             help: "Mail to this address",
@@ -26,34 +26,41 @@ pub(crate) const KIND: Kind = Kind {
             shape: SettingShape::Recipients,
             is_required: true,
             value: "ADDRESS",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
-        Setting {
+        ChannelSetting {
             name: "from",
             label: "From",
             help: "The address that mail comes from, with a server for this channel alone",
             example: "countersign@example.com",
             needs: Some("server"),
             value: "ADDRESS",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
-        Setting {
+        ChannelSetting {
             name: "server",
             label: "Mail server",
             help: "A mail server for this channel alone, such as smtps://mail.example.com; else that of the org's mail connection, or the operator's",
             example: "smtps://mail.example.com",
             needs: Some("from"),
             value: "URL",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
-        Setting { name: "username", label: "User name there", help: "Who we are to the mail server", needs: Some("server"), value: "NAME", ..Setting::TEXT },
-        Setting {
+        ChannelSetting {
+            name: "username",
+            label: "User name there",
+            help: "Who we are to the mail server",
+            needs: Some("server"),
+            value: "NAME",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
             name: "password",
             label: "Secret with the password",
             help: "The secret that has our password there",
             is_required: false,
             needs: Some("username"),
-            ..Setting::SECRET
+            ..ChannelSetting::SECRET
         },
     ],
     wire: |parts| Arc::new(SmtpWire::of(parts)),

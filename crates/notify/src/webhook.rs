@@ -5,7 +5,7 @@ use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use countersign_core::channel::{Channel, Moment, Setting};
+use countersign_core::channel::{Channel, ChannelSetting, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status, Timestamp};
@@ -28,21 +28,21 @@ pub(crate) const KIND: Kind = Kind {
     name: "webhook",
     title: "a signed webhook",
     settings: &[
-        Setting {
+        ChannelSetting {
             name: "url",
             label: "Address",
             help: "A signed request to this address, as Standard Webhooks specifies it; an operator allows its host",
             example: "https://hooks.example.com/countersign",
             is_required: true,
             value: "URL",
-            ..Setting::TEXT
+            ..ChannelSetting::TEXT
         },
-        Setting {
+        ChannelSetting {
             name: "secret",
             label: "Secret that signs",
             help: "The secret that signs: whsec_ and 24 to 64 bytes in base64",
             secret_prefix: Some(SECRET_PREFIX),
-            ..Setting::SECRET
+            ..ChannelSetting::SECRET
         },
     ],
     wire: |parts| Arc::new(WebhookWire::of(parts)),

@@ -7,7 +7,7 @@ use api::channel::{ChannelKindView, NewChannelRequest};
 use countersign_core::channel::{Channel, Delivery, DeliveryState};
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
-use notify::{KINDS, Kind};
+use notify::KINDS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::limits::CHANNELS_MAX;
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
@@ -15,7 +15,7 @@ use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 /// Every kind of channel, with what it needs.
 pub fn kinds(by: &Principal) -> Result<Vec<ChannelKindView>, Error> {
     must_read(by)?;
-    Ok(KINDS.iter().map(|Kind { name, title, settings, .. }| ChannelKindView { kind: name, title, settings }).collect())
+    Ok(KINDS.iter().map(|kind| ChannelKindView { kind: kind.name, title: kind.title, settings: kind.settings }).collect())
 }
 
 pub async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {

@@ -6,7 +6,7 @@ use api::channel::{
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
 };
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use countersign_core::channel::{DeliveryState, Setting, SettingShape};
+use countersign_core::channel::{ChannelSetting, DeliveryState, SettingShape};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, Tier};
 use notify::{KINDS, Kind};
@@ -136,7 +136,7 @@ impl FromArgMatches for Tells {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_meant = |kind: &&Kind| matches.contains_id(&id(kind, kind.settings[0].name));
         let kind = KINDS.iter().find(is_meant).ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
-        let given = |setting: &Setting| Some((setting.name.to_owned(), value(setting, matches.get_many(&id(kind, setting.name))?)));
+        let given = |setting: &ChannelSetting| Some((setting.name.to_owned(), value(setting, matches.get_many(&id(kind, setting.name))?)));
         Ok(Self { kind, settings: kind.settings.iter().filter_map(given).collect() })
     }
 
@@ -150,7 +150,7 @@ fn id(kind: &Kind, setting: &str) -> String {
     format!("{}.{setting}", kind.name)
 }
 
-fn argument(kind: &Kind, setting: &Setting) -> Arg {
+fn argument(kind: &Kind, setting: &ChannelSetting) -> Arg {
     let argument = Arg::new(id(kind, setting.name)).long(kind.flag(setting)).value_name(setting.value);
     let argument = argument.help_heading(format!("Tell by {}", kind.title)).requires_all(required(kind, setting));
     match setting.shape {
@@ -163,16 +163,18 @@ fn argument(kind: &Kind, setting: &Setting) -> Arg {
 }
 
 /// The flags without which that of the setting says too little.
-fn required(kind: &Kind, setting: &Setting) -> Vec<String> {
+fn required(kind: &Kind, setting: &ChannelSetting) -> Vec<String> {
     let needed = kind.settings.iter().filter(|other| other.is_required || setting.needs == Some(other.name));
     needed.filter(|other| other.name != setting.name).map(|other| id(kind, other.name)).collect()
 }
 
-fn value(setting: &Setting, mut given: clap::parser::ValuesRef<'_, String>) -> Value {
+fn value(setting: &ChannelSetting, mut given: clap::parser::ValuesRef<'_, String>) -> Value {
     match setting.shape {
         SettingShape::Text | SettingShape::Secret => json!(given.next()),
         SettingShape::Recipients => given.cloned().collect(),
-        SettingShape::People => given.filter_map(|pair| pair.split_once('=')).map(|(theirs, ours)| (theirs.to_owned(), json!(ours))).collect(),
+        SettingShape::People => {
+            given.filter_map(|pair| pair.split_once('=')).map(|(theirs, ours)| (theirs.to_owned(), json!(ours))).collect()
+        }
     }
 }
 
