@@ -33,10 +33,12 @@ pub struct Builtin {
 
 enum Open {
     /// Once for all orgs; `None` where an operator has not set up what it needs.
-    Once(fn(&Parts) -> Result<Option<Arc<dyn Source>>, crate::Error>),
+    Once(fn(&Parts) -> Result<Option<Opened>, crate::Error>),
     /// For each org, on its workspaces.
-    OnPlaces(fn(&Parts, Arc<Places>) -> Result<Arc<dyn Source>, crate::Error>),
+    OnPlaces(fn(&Parts, Arc<Places>) -> Result<Opened, crate::Error>),
 }
+
+pub type Opened = Arc<dyn Source>;
 
 /// What builtin sources are made of.
 pub struct Parts {
@@ -50,7 +52,7 @@ pub struct Parts {
 }
 
 /// The sources that keep no state of an org.
-pub fn open_once(parts: &Parts) -> Result<Vec<Arc<dyn Source>>, crate::Error> {
+pub fn open_once(parts: &Parts) -> Result<Vec<Opened>, crate::Error> {
     let opened = ALL.iter().filter_map(|builtin| match builtin.open {
         Open::Once(open) => open(parts).transpose(),
         Open::OnPlaces(_) => None,
@@ -59,7 +61,7 @@ pub fn open_once(parts: &Parts) -> Result<Vec<Arc<dyn Source>>, crate::Error> {
 }
 
 /// The sources that work on these workspaces.
-pub fn open_on(places: &Arc<Places>, parts: &Parts) -> Result<Vec<Arc<dyn Source>>, crate::Error> {
+pub fn open_on(places: &Arc<Places>, parts: &Parts) -> Result<Vec<Opened>, crate::Error> {
     let opened = ALL.iter().filter_map(|builtin| match builtin.open {
         Open::Once(_) => None,
         Open::OnPlaces(open) => Some(open(parts, Arc::clone(places))),
