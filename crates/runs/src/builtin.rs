@@ -69,10 +69,6 @@ impl Source for Builtin {
     fn call<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, SourceError>> {
         Box::pin(perform(&self.action.id, action, params))
     }
-
-    fn preview<'a>(&'a self, _: &'a CallContext, action: &'a ActionId, _: &'a Value) -> Future<'a, Result<Output, SourceError>> {
-        Box::pin(std::future::ready(Err(SourceError::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
 fn definition() -> Result<Action, InvalidActionId> {

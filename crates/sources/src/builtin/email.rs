@@ -125,10 +125,6 @@ impl Source for Email {
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.send(context, action, params))
     }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
 fn definition() -> Result<Action, crate::Error> {

@@ -107,10 +107,6 @@ impl Source for Http {
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(self.find_out(context, action, params))
     }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
 #[cfg(test)]

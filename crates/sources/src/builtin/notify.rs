@@ -102,10 +102,6 @@ impl Source for Notify {
     ) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(self.find_out(context))
     }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
 fn sent(notification: &NotificationId) -> Output {
