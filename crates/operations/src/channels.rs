@@ -60,7 +60,7 @@ pub async fn add(app: &App, by: &Principal, request: NewChannelRequest, after_se
     }
     let known = notify::kind(&kind).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.name)).collect();
-        Error::invalid(format!("unknown variant `{kind}`, expected one of {}", names.join(", ")))
+        Error::invalid(format!("`kind` is one of {}", names.join(", ")))
     })?;
     let secrets = known.check(&settings).map_err(Error::invalid)?;
     // Channels hear of what operators have just allowed.
