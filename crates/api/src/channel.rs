@@ -1,6 +1,6 @@
 //! Channels on the wire, and what is on its way to them.
 
-use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState, Moment};
+use countersign_core::channel::{Channel, ChannelSetting, Delivery, DeliveryState, Moment};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ use utoipa::ToSchema;
 pub struct NewChannelRequest {
     /// Letters, digits, spaces, `_`, `-`, `.` and `@`, 1 to 64 of them.
     pub name: String,
-    pub kind: ChannelKind,
-    /// What the kind needs; secrets by their names. `webhook`: `url`, `secret`. `slack`: `channel`, `token`, `signing_secret`, and `users`,
-    /// which maps users of Slack to ours. `email`: `to`, `from`, `server`, and `username` with `password` where the server asks for them.
+    /// How it tells, such as `webhook`: one of `GET /api/v1/channel-kinds`.
+    pub kind: String,
+    /// What the kind needs, as it is listed there; secrets by their names.
     pub settings: Value,
     /// The name or id of the space whose calls it is told of; every space when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,12 +34,22 @@ pub struct NewChannelRequest {
     pub after: Option<String>,
 }
 
+/// A kind of channel.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ChannelKindView {
+    pub kind: &'static str,
+    /// How it tells, in a few words.
+    pub title: &'static str,
+    /// What a channel of this kind needs; the first says where it tells.
+    pub settings: &'static [ChannelSetting],
+}
+
 /// A channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChannelView {
     pub id: String,
     pub name: String,
-    pub kind: ChannelKind,
+    pub kind: String,
     /// What the kind needs; secrets by their names.
     pub settings: Value,
     /// The id of the space whose calls it is told of; null: of every space.

@@ -1,13 +1,10 @@
 //! Channels: where an org is told of calls that wait for a person, and of how they ended. A channel never decides anything, and no call
 //! waits for one.
 
-use crate::limits::{CHANNEL_RECIPIENTS_MAX, CHANNEL_TEXT_BYTES_MAX};
-use crate::ports::secrets::SecretName;
 use crate::session::Attendance;
 use crate::{Band, ChannelId, DeliveryId, InvocationId, OrgId, PrincipalId, SpaceId, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
 /// A channel as an admin set it.
@@ -17,8 +14,9 @@ pub struct Channel {
     pub org: OrgId,
     /// Unique among the org's channels.
     pub name: String,
-    pub kind: ChannelKind,
-    /// What its kind needs (`ChannelKind::check`): addresses, and names of secrets, never their values.
+    /// How it tells: the name of one of the kinds in `notify`.
+    pub kind: String,
+    /// What its kind needs: addresses, and names of secrets, never their values.
     pub settings: Value,
     /// Only calls of this space; absent: of every space.
     pub space: Option<SpaceId>,
@@ -47,11 +45,7 @@ impl Channel {
     /// To whom one notice is delivered, each by itself: one who cannot be reached must not cost the others their message. `None` stands
     /// for the channel as a whole.
     pub fn recipients(&self) -> Vec<Option<String>> {
-        let to = match self.kind {
-            ChannelKind::Email => self.settings.get("to").and_then(Value::as_array),
-            ChannelKind::Webhook | ChannelKind::Slack => None,
-        };
-        match to {
+        match self.settings.get("to").and_then(Value::as_array) {
             Some(to) => to.iter().filter_map(Value::as_str).map(|to| Some(to.to_owned())).collect(),
             None => vec![None],
         }
@@ -77,16 +71,6 @@ pub struct Told {
     pub attendance: Attendance,
 }
 
-/// How a channel tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ChannelKind {
-    /// A signed request to an address, by the Standard Webhooks specification.
-    Webhook,
-    Slack,
-    Email,
-}
-
 /// How the names of the tokens begin with which people agree to answer in a channel of Slack's. Such a token is for that alone.
 pub const SLACK_CONSENT_PREFIX: &str = "slack chn_";
 
@@ -95,94 +79,59 @@ pub fn slack_consent(channel: &ChannelId, user: &str) -> String {
     format!("slack {channel} {user}")
 }
 
-/// How the values of secrets begin that a channel needs: those of webhooks, and the tokens of Slack.
-const VALUES: [&str; 2] = ["whsec_", "xox"];
-
-crate::words!(ChannelKind { Webhook = "webhook", Slack = "slack", Email = "email" });
-
-impl ChannelKind {
-    /// Checks the settings of a channel of this kind. Returns the names of the secrets in it, or what is wrong.
-    pub fn check(self, settings: &Value) -> Result<BTreeSet<SecretName>, String> {
-        let (texts, secrets) = match self {
-            Self::Webhook => {
-                let WebhookSettings { url, secret } = read(settings)?;
-                (vec![url], vec![Some(("secret", secret))])
-            }
-            Self::Slack => {
-                let SlackSettings { channel, token, signing_secret, users } = read(settings)?;
-                if users.len() > CHANNEL_RECIPIENTS_MAX {
-                    return Err(format!("`users` has at most {CHANNEL_RECIPIENTS_MAX} members"));
-                }
-                let texts: Vec<_> = users.into_iter().flat_map(|(theirs, ours)| [theirs, ours]).chain([channel]).collect();
-                (texts, vec![Some(("token", token)), Some(("signing_secret", signing_secret))])
-            }
-            Self::Email => {
-                let EmailSettings { to, from, server, username, password } = read(settings)?;
-                if to.is_empty() || to.len() > CHANNEL_RECIPIENTS_MAX {
-                    return Err(format!("`to` names 1 to {CHANNEL_RECIPIENTS_MAX} people"));
-                }
-                if to.iter().collect::<BTreeSet<_>>().len() < to.len() {
-                    return Err("`to` names somebody twice".to_owned());
-                }
-                if from.is_some() != server.is_some() {
-                    return Err("`server` and `from` are given together; without both the org's mail connection is used".to_owned());
-                }
-                if username.is_some() && server.is_none() {
-                    return Err("`username` needs a `server`".to_owned());
-                }
-                if password.is_some() && username.is_none() {
-                    return Err("`password` needs a `username`".to_owned());
-                }
-                let texts: Vec<_> = to.into_iter().chain(from).chain(server).chain(username).collect();
-                (texts, vec![password.map(|password| ("password", password))])
-            }
-        };
-        // A line break would begin another header of a message.
-        if texts.iter().any(|text| text.is_empty() || text.len() > CHANNEL_TEXT_BYTES_MAX || text.chars().any(char::is_control)) {
-            return Err(format!("a text of the settings has 1 to {CHANNEL_TEXT_BYTES_MAX} bytes, and no control characters"));
-        }
-        let named = |(field, name): (&str, String)| {
-            // Whoever gives the value itself is not told it back.
-            let is_value = VALUES.iter().any(|begins| name.starts_with(begins));
-            SecretName::parse(&name).filter(|_| !is_value).ok_or_else(|| format!("`{field}` must be the name of a secret, not its value"))
-        };
-        secrets.into_iter().flatten().map(named).collect()
-    }
+/// A setting of a kind of channel. The command line and the web UI make their forms from it.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct ChannelSetting {
+    pub name: &'static str,
+    /// What a form calls it.
+    pub label: &'static str,
+    pub help: &'static str,
+    /// What could be typed; empty if that needs no showing.
+    pub example: &'static str,
+    pub shape: SettingShape,
+    pub is_required: bool,
+    /// The setting without which this one is of no use.
+    pub needs: Option<&'static str>,
+    /// Its flag on the command line, if that is not its name. The first setting of a kind has the kind's name.
+    #[serde(skip)]
+    pub flag: Option<&'static str>,
+    /// What stands for the value in the help of the command line.
+    #[serde(skip)]
+    pub value: &'static str,
+    /// How the value of the secret begins, which a setting names; who gives the value itself is not told it back.
+    #[serde(skip)]
+    pub secret_prefix: Option<&'static str>,
 }
 
-fn read<'a, T: Deserialize<'a>>(settings: &'a Value) -> Result<T, String> {
-    T::deserialize(settings).map_err(|error| format!("the settings do not fit the kind: {error}"))
+impl ChannelSetting {
+    /// A text that may be left out, for the rest of a setting.
+    pub const TEXT: Self = Self {
+        name: "",
+        label: "",
+        help: "",
+        example: "",
+        shape: SettingShape::Text,
+        is_required: false,
+        needs: None,
+        flag: None,
+        value: "TEXT",
+        secret_prefix: None,
+    };
+    /// The name of a secret that must be given, for the rest of a setting.
+    pub const SECRET: Self = Self { shape: SettingShape::Secret, is_required: true, value: "SECRET", ..Self::TEXT };
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WebhookSettings {
-    url: String,
-    secret: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SlackSettings {
-    channel: String,
-    token: String,
-    signing_secret: String,
-    #[serde(default)]
-    users: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmailSettings {
-    to: Vec<String>,
-    #[serde(default)]
-    from: Option<String>,
-    #[serde(default)]
-    server: Option<String>,
-    #[serde(default)]
-    username: Option<String>,
-    #[serde(default)]
-    password: Option<String>,
+/// What the value of a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingShape {
+    Text,
+    /// The name of a secret.
+    Secret,
+    /// A list of those who are told, each by a notice of their own. It is called `to` (`Channel::recipients`).
+    Recipients,
+    /// Who is who: somebody of theirs, and the name or id of the person of ours.
+    People,
 }
 
 /// What a notice is about.
@@ -289,7 +238,7 @@ mod tests {
             id: ChannelId::new(Timestamp::default(), [1; 10]),
             org: OrgId::new(Timestamp::default(), [2; 10]),
             name: "night".to_owned(),
-            kind: ChannelKind::Webhook,
+            kind: "webhook".to_owned(),
             settings: json!({ "url": "https://example.com/hook", "secret": "hook" }),
             space: None,
             tiers: Vec::new(),
@@ -335,54 +284,10 @@ mod tests {
     fn each_recipient_of_a_mail_has_a_delivery_of_their_own() {
         assert_eq!(channel().recipients(), [None]);
         let settings = json!({ "to": ["robin@example.com", "sam"], "from": "c@example.com", "server": "smtp://127.0.0.1:25" });
-        let mail = Channel { kind: ChannelKind::Email, settings, ..channel() };
+        let mail = Channel { kind: "email".to_owned(), settings, ..channel() };
         assert_eq!(mail.recipients(), [Some("robin@example.com".to_owned()), Some("sam".to_owned())]);
         let narrowed = mail.only_to(Some("sam"));
         assert_eq!((&narrowed.settings["to"], &narrowed.settings["from"]), (&json!(["sam"]), &json!("c@example.com")));
         assert_eq!(channel().only_to(None), channel());
-    }
-
-    #[test]
-    fn settings_fit_their_kind_and_name_secrets() {
-        let names = |texts: &[&str]| texts.iter().map(|text| SecretName::parse(text).unwrap()).collect::<BTreeSet<_>>();
-        let slack = json!({ "channel": "C1", "token": "bot", "signing_secret": "sign", "users": { "U1": "robin" } });
-        let mail =
-            json!({ "to": ["a@example.com"], "from": "c@example.com", "server": "smtps://mail:465", "username": "u", "password": "pw" });
-        for (kind, settings, secrets) in [
-            (ChannelKind::Webhook, channel().settings, names(&["hook"])),
-            (ChannelKind::Slack, slack.clone(), names(&["bot", "sign"])),
-            (ChannelKind::Email, mail.clone(), names(&["pw"])),
-            (ChannelKind::Email, json!({ "to": ["a"], "from": "c", "server": "smtp://mail" }), names(&[])),
-            (ChannelKind::Email, json!({ "to": ["a"] }), names(&[])),
-        ] {
-            assert_eq!(kind.check(&settings), Ok(secrets), "{settings}");
-        }
-        let but = |settings: &Value, field: &str, value: Value| {
-            let mut changed = settings.clone();
-            changed[field] = value;
-            changed
-        };
-        for (kind, settings, expected) in [
-            (ChannelKind::Webhook, json!({}), "missing field"),
-            (ChannelKind::Webhook, json!(null), "do not fit"),
-            (ChannelKind::Webhook, slack.clone(), "do not fit"),
-            (ChannelKind::Webhook, but(&channel().settings, "more", json!(1)), "unknown field"),
-            (ChannelKind::Webhook, but(&channel().settings, "secret", json!("a/b")), "`secret` must be the name"),
-            (ChannelKind::Webhook, but(&channel().settings, "secret", json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), "not its value"),
-            (ChannelKind::Slack, but(&slack, "token", json!("xoxb-1-2-abc")), "not its value"),
-            (ChannelKind::Slack, but(&slack, "api_url", json!("https://elsewhere.example.com/api")), "unknown field"),
-            (ChannelKind::Webhook, but(&channel().settings, "url", json!("")), "1 to"),
-            (ChannelKind::Slack, but(&slack, "channel", json!("C1\nX")), "no control characters"),
-            (ChannelKind::Email, but(&mail, "to", json!([])), "`to` names"),
-            (ChannelKind::Email, but(&mail, "to", json!(["a", "a"])), "twice"),
-            (ChannelKind::Email, but(&mail, "from", json!("a\r\nBcc: b")), "no control characters"),
-            (ChannelKind::Email, but(&mail, "username", json!(null)), "needs a `username`"),
-            (ChannelKind::Email, but(&mail, "server", json!(null)), "given together"),
-            (ChannelKind::Email, but(&mail, "from", json!(null)), "given together"),
-            (ChannelKind::Email, json!({ "to": ["a"], "username": "u", "password": "pw" }), "needs a `server`"),
-        ] {
-            let refused = kind.check(&settings).unwrap_err();
-            assert!(refused.contains(expected), "{settings}: {refused}");
-        }
     }
 }

@@ -19,10 +19,6 @@ pub const CANARY_CHARS_MAX: usize = 200;
 pub const SECRET_NAME_CHARS_MAX: usize = 64;
 /// Bytes of a secret's value; a longer one is refused with `invalid_request`.
 pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of each text in the settings of a channel; longer ones are refused with `invalid_request`.
-pub const CHANNEL_TEXT_BYTES_MAX: usize = 2_048;
-/// People whom one channel can name; more are refused with `invalid_request`.
-pub const CHANNEL_RECIPIENTS_MAX: usize = 50;
 /// How long one server alone may fetch a new token for a connection. It is longer than the answer may take, so that another server takes
 /// over only from one that is gone.
 pub const OAUTH_REFRESH_SECONDS: u64 = 30;

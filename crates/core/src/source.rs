@@ -9,6 +9,10 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The names of the sources that come with the server. Nothing else is called so, and whoever may invoke holds every permission that begins with
+/// one of them.
+pub const BUILTIN_SOURCES: [&str; 6] = ["files", "documents", "http", "notify", "email", "builtin"];
+
 /// Everything that a source may know about a call. Secrets, profile and deadline reach it only here.
 #[derive(Clone, Debug)]
 pub struct CallContext {
@@ -172,7 +176,10 @@ pub trait Source: Send + Sync {
     /// Performs the action: the effect happens here.
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
     /// Reports what `call` would change, and changes nothing. Called only for actions that declare `Preview::Supported`.
-    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
+    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        let _ = (context, params);
+        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
     /// Checks that the effect is there as it should be, and changes nothing. Called for actions that declare checks.
     fn verify<'a>(
         &'a self,

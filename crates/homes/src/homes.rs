@@ -2,20 +2,17 @@
 //! first org's home is the data folder itself; another org's home is below `orgs/` and is created when it is first needed.
 
 use crate::jail::SandboxJail;
-use crate::packages::OURS;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
-use countersign_core::ports::Documents;
-use countersign_core::source::{self, CallContext, OrgSources, Past, Source, SourceRegistry};
-use countersign_core::{ActionId, Clock, Future, OrgId, Random, SourceId};
+use countersign_core::source::{self, BUILTIN_SOURCES, CallContext, OrgSources, Past, Source, SourceRegistry};
+use countersign_core::{ActionId, Future, OrgId, SourceId};
 use host::config::Config;
 use host::data_dir::HomeDir;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use sources::builtin;
-use sources::builtin::files::Files;
 use sources::command::CommandRunner;
 use sources::package::{Packages, PackagesConfig};
 use sources::workspace::Places;
@@ -29,18 +26,16 @@ pub struct Ground {
     /// The data folder, which contains the homes.
     pub data: PathBuf,
     pub first: OrgId,
-    /// Builtin sources that keep no state of an org.
-    pub shared: Vec<Arc<dyn Source>>,
-    pub documents: Arc<dyn Documents>,
-    pub clock: Arc<dyn Clock>,
+    pub builtin: builtin::Parts,
     pub jail: Arc<SandboxJail>,
     pub faults: Faults,
-    pub random: Arc<dyn Random>,
 }
 
 /// The home of every org.
 pub struct Homes {
     ground: Ground,
+    /// Builtin sources that keep no state of an org.
+    shared: Vec<Arc<dyn Source>>,
     first: Arc<Home>,
     opened: RwLock<HashMap<OrgId, Arc<Home>>>,
 }
@@ -58,9 +53,11 @@ pub struct Home {
 impl Homes {
     /// Opens the home of the first org.
     pub fn open(ground: Ground) -> Result<Self, sources::Error> {
-        let first = Arc::new(Home::open(&ground, &HomeDir::first(&ground.data))?);
+        let mut shared = builtin::open_once(&ground.builtin)?;
+        shared.push(Arc::new(runs::Builtin::new().map_err(sources::Error::Definition)?));
+        let first = Arc::new(Home::open(&ground, &shared, &HomeDir::first(&ground.data))?);
         let opened = RwLock::new(HashMap::from([(ground.first.clone(), Arc::clone(&first))]));
-        Ok(Self { ground, first, opened })
+        Ok(Self { ground, shared, first, opened })
     }
 
     pub fn of(&self, org: &OrgId) -> Result<Arc<Home>, sources::Error> {
@@ -71,7 +68,7 @@ impl Homes {
         if let Some(home) = opened.get(org) {
             return Ok(Arc::clone(home));
         }
-        let home = Arc::new(Home::open(&self.ground, &HomeDir::of(&self.ground.data, org))?);
+        let home = Arc::new(Home::open(&self.ground, &self.shared, &HomeDir::of(&self.ground.data, org))?);
         opened.insert(org.clone(), Arc::clone(&home));
         Ok(home)
     }
@@ -84,13 +81,11 @@ impl Homes {
 }
 
 impl Home {
-    fn open(ground: &Ground, folders: &HomeDir) -> Result<Self, sources::Error> {
+    fn open(ground: &Ground, shared: &[Arc<dyn Source>], folders: &HomeDir) -> Result<Self, sources::Error> {
         let config = &ground.config;
-        let places = Arc::new(Places::open(folders.workspaces(), Arc::clone(&ground.random), &ground.faults)?);
-        let (kept, clock, random) = (Arc::clone(&ground.documents), Arc::clone(&ground.clock), Arc::clone(&ground.random));
-        let documents = builtin::documents::Documents::on(Arc::clone(&places), kept, clock, random)?;
-        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&places))?), Arc::new(documents)];
-        builtin.extend(ground.shared.iter().map(Arc::clone));
+        let places = Arc::new(Places::open(folders.workspaces(), Arc::clone(&ground.builtin.random), &ground.faults)?);
+        let mut builtin = builtin::open_on(&places, &ground.builtin)?;
+        builtin.extend_from_slice(shared);
         let may_run_code = config.allow_plugin_code_execution;
         let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&ground.jail) as Arc<dyn Jail>);
         let commands = Arc::new(CommandRunner::new(allowed, Arc::clone(&confines), Arc::clone(&places), may_run_code));
@@ -103,7 +98,7 @@ impl Home {
             allowed_hosts: config.package_allowed_hosts.clone(),
             allowed_networks: config.package_allowed_networks.clone(),
             // Also those of ours that this server does not offer: no package stands in for one.
-            taken: OURS.iter().filter_map(|name| SourceId::parse(name).ok()).collect(),
+            taken: BUILTIN_SOURCES.iter().filter_map(|name| SourceId::parse(name).ok()).collect(),
             check_schema: pipeline::check_schema,
         })?;
         Ok(Self { places, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })

@@ -5,6 +5,7 @@ use api::package::PackageFindingView;
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Action;
+use countersign_core::source::BUILTIN_SOURCES;
 use sources::package::{Packages, Place, Refused, cases_of, look_at_scripts};
 use sources::workspace::ID_FILE;
 use std::collections::BTreeMap;
@@ -12,9 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use sources::package::{Case, Mistake};
-
-/// The names packages cannot take.
-pub const OURS: [&str; 6] = ["files", "documents", "http", "notify", "email", runs::BUILTIN];
 
 /// One file of a package.
 pub struct File {
@@ -51,13 +49,13 @@ pub fn read_workspace(folder: &Path) -> Result<BTreeMap<String, File>, Box<Probl
 
 /// Checks that a package may have this name.
 pub fn check_name(name: &str) -> Result<(), Mistake> {
-    Packages::check_name(name, &OURS)
+    Packages::check_name(name, &BUILTIN_SOURCES)
 }
 
 /// Checks a folder: its actions, or everything that is wrong with it. None of its code runs.
 pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     let (files, mut mistakes) = Packages::look_at(folder);
-    let actions = match Packages::check_files(name, &files, &OURS, pipeline::check_schema) {
+    let actions = match Packages::check_files(name, &files, &BUILTIN_SOURCES, pipeline::check_schema) {
         Ok(actions) => actions,
         Err(Refused::Invalid { mistakes: found, .. }) => {
             mistakes.extend(found);

@@ -7,7 +7,7 @@ use super::problem::Refusal;
 use crate::limits::CHANNEL_AFTER_SECONDS_MAX;
 use api::Page;
 use api::channel::{
-    ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
+    ChannelKindView, ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
 };
 use axum::Json;
@@ -18,6 +18,13 @@ use operations::App;
 use operations::channels;
 use serde::Deserialize;
 use utoipa::IntoParams;
+
+/// Every kind of channel, with the settings that a channel of it needs.
+#[utoipa::path(operation_id = "channel_kinds_list", get, path = "/api/v1/channel-kinds", tag = "channels",
+    responses((status = 200, body = Page<ChannelKindView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn kinds(caller: Caller) -> Result<Json<Page<ChannelKindView>>, Refusal> {
+    Ok(Json(Page { items: channels::kinds(&caller.principal)?, next: None }))
+}
 
 /// Channels of the org by name.
 #[utoipa::path(operation_id = "channels_list", get, path = "/api/v1/channels", tag = "channels", params(PageQuery),

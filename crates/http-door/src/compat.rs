@@ -16,8 +16,8 @@ use countersign_core::call::{Claimed, Older, Planned};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::Intention;
 use countersign_core::ports::Sessions;
+use countersign_core::source::BUILTIN_SOURCES;
 use countersign_core::{Action, ActionId, Call, Invocation, Principal, Session, SessionId, SpaceId, Tier};
-use homes::packages::OURS;
 use operations::App;
 use operations::invocations;
 use pipeline::limits::CLAIMED_CHARS_MAX;
@@ -290,7 +290,7 @@ async fn action_meant(app: &App, session: &Session, name: &str) -> Result<Arc<Ac
     }
     let actions = app.pipeline().catalogue().all_actions(session).await;
     let named = actions.into_iter().filter(|action| action.id.name() == name);
-    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| OURS.contains(&action.id.source()));
+    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| BUILTIN_SOURCES.contains(&action.id.source()));
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),

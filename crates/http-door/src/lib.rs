@@ -304,6 +304,7 @@ fn holdings(routes: &mut Routes) {
         connections::start_login,
         connections::callback,
         connections::client,
+        channels::kinds,
         channels::list,
         channels::add,
         channels::show,

@@ -1,17 +1,16 @@
 //! The courier delivers what is due. Each channel has a task of its own, which has a few deliveries under way and no more: a channel that
 //! hangs keeps only itself waiting, and what waits is in the store, not in memory.
 
+use super::kind::Parts;
 use super::sample::sample;
 use super::slack::SlackWire;
-use super::smtp::SmtpWire;
-use super::webhook::WebhookWire;
-use super::{DeliveryError, Notice, Who, Wire};
+use super::{DeliveryError, KINDS, Notice, Who, Wire};
 use crate::limits::{
     COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS, DELIVERY_RETRY_MS_MAX,
 };
-use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
+use countersign_core::channel::{Channel, Delivery, Moment};
 use countersign_core::invocation::Deadline;
-use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
+use countersign_core::ports::{Invocations, Principals, Rules};
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
 use durable::{Claims, Ladder};
@@ -77,7 +76,7 @@ struct Inner {
     random: Arc<dyn Random>,
     address: Own,
     patience: Duration,
-    wires: BTreeMap<ChannelKind, Arc<dyn Wire>>,
+    wires: BTreeMap<&'static str, Arc<dyn Wire>>,
     slack: Arc<SlackWire>,
     outbound: Arc<Outbound>,
     /// The channels that a task of this server delivers for.
@@ -102,17 +101,19 @@ impl Courier {
             patience,
         } = config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
-        let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
-        let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone(), slack_api_url.as_deref()));
-        let email = SmtpWire::new(Arc::clone(&secrets), mailer, senders, Arc::clone(&clock), address.clone());
-        let webhook = WebhookWire { secrets, outbound: Arc::clone(&outbound), clock: Arc::clone(&clock), address: address.clone() };
-        let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
-            (ChannelKind::Webhook, Arc::new(webhook)),
-            (ChannelKind::Slack, Arc::clone(&slack) as Arc<dyn Wire>),
-            (ChannelKind::Email, Arc::new(email)),
-        ];
+        let parts = Parts {
+            secrets: Arc::new(store.clone()),
+            outbound: Arc::clone(&outbound),
+            mailer,
+            senders,
+            clock: Arc::clone(&clock),
+            address: address.clone(),
+            slack_api_url,
+        };
+        let wires = KINDS.iter().map(|kind| (kind.name, (kind.wire)(&parts))).collect();
+        let slack = Arc::new(SlackWire::of(&parts));
         let (busy, links) = (Claims::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), slack, outbound, busy, links })))
+        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires, slack, outbound, busy, links })))
     }
 
     /// From here on, channels may reach these hosts and networks, and no others.
@@ -126,8 +127,8 @@ impl Courier {
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.
-    pub async fn refusal(&self, org: &OrgId, kind: ChannelKind, settings: &Value) -> Option<String> {
-        let Some(wire) = self.0.wires.get(&kind) else {
+    pub async fn refusal(&self, org: &OrgId, kind: &str, settings: &Value) -> Option<String> {
+        let Some(wire) = self.0.wires.get(kind) else {
             return Some(format!("this server has no channels of the kind `{kind}`"));
         };
         match wire.refusal(settings) {
@@ -243,7 +244,7 @@ impl Courier {
         if !matches!(end, DeliveryEnd::Again { .. }) {
             self.0.links.lock().remove(&delivery.id);
         }
-        let kind = channel.map_or("none", |channel| channel.kind.as_str());
+        let kind = channel.map_or("none", |channel| &channel.kind).to_owned();
         metrics::counter!("countersign_deliveries_total", "kind" => kind, "outcome" => outcome).increment(1);
         self.0.store.end_delivery(org, &delivery.id, end).await.map(|_is_ours| ())
     }
@@ -310,7 +311,7 @@ impl Courier {
 
     /// Hands a notice to the wire, for as long as an attempt may take.
     async fn send(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
-        let Some(wire) = self.0.wires.get(&channel.kind) else {
+        let Some(wire) = self.0.wires.get(channel.kind.as_str()) else {
             return Err(DeliveryError::Never(format!("this server has no channels of the kind `{}`", channel.kind)));
         };
         match tokio::time::timeout(self.0.patience, wire.deliver(channel, notice, earlier)).await {

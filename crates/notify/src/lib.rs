@@ -1,24 +1,35 @@
 //! Notices: what channels tell people about calls that wait for them. No call waits for a channel, and none fails with it: the store's outbox
 //! is filled from the events that calls publish anyway, and `courier` delivers what is due, each channel by itself.
 //!
-//! How a notice travels is the business of a `Wire`, one for each kind of channel: `webhook`, `slack`, `smtp`.
+//! A kind of channel is a file: its settings, and the `Wire` by which its notices travel. `KINDS` lists them all; nothing else names one, but
+//! what people press in Slack comes in by a way of its own.
 
 pub mod limits;
 pub mod slack;
 pub mod webhook;
 
 mod courier;
+mod kind;
 mod sample;
 mod secret;
 mod smtp;
 mod who;
 
 pub use courier::{Courier, CourierConfig};
+pub use kind::Kind;
 
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::{Future, Invocation, OrgId, Timestamp, source};
 use serde_json::Value;
 use who::Who;
+
+/// Every kind of channel.
+pub static KINDS: [Kind; 3] = [webhook::KIND, slack::KIND, smtp::KIND];
+
+/// The kind of channel with this name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
 
 /// What a channel tells: a call that waits or is in doubt, and later how it ended.
 pub(crate) struct Notice {

@@ -18,3 +18,7 @@ pub const SLACK_WINDOW_SECONDS: u64 = 5 * 60;
 pub const SLACK_PARAMS_CHARS_MAX: usize = 2_800;
 /// Characters of any other text in a message in Slack; more is cut.
 pub const SLACK_TEXT_CHARS_MAX: usize = 600;
+/// Bytes of each text in the settings of a channel; longer ones are refused with `invalid_request`.
+pub const CHANNEL_TEXT_BYTES_MAX: usize = 2_048;
+/// People whom one channel can name; more are refused with `invalid_request`.
+pub const CHANNEL_RECIPIENTS_MAX: usize = 50;

@@ -14,8 +14,9 @@ pub mod signature;
 
 pub use settings::Settings;
 
+use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
-use countersign_core::channel::{Channel, Moment};
+use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::ports::Secrets;
 use countersign_core::{Future, OrgId, Secret};
 use interaction::Interaction;
@@ -43,6 +44,47 @@ const PASSING: [&str; 8] = [
 const API: &str = "https://slack.com/api";
 /// How the token of a bot begins.
 const TOKEN_PREFIX: &str = "xoxb-";
+
+pub const KIND: Kind = Kind {
+    name: "slack",
+    title: "a message in Slack",
+    settings: &[
+        ChannelSetting {
+            name: "channel",
+            label: "Channel",
+            help: "A message with buttons in this channel of Slack, by its id",
+            example: "C024BE91L",
+            is_required: true,
+            value: "CHANNEL",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "token",
+            label: "Secret with the bot’s token",
+            help: "The secret that has the bot's token",
+            secret_prefix: Some("xox"),
+            ..ChannelSetting::SECRET
+        },
+        ChannelSetting {
+            name: "signing_secret",
+            label: "Secret with Slack’s signing secret",
+            help: "The secret that has Slack's signing secret",
+            flag: Some("signing-secret"),
+            ..ChannelSetting::SECRET
+        },
+        ChannelSetting {
+            name: "users",
+            label: "Who is who",
+            help: "A user of Slack and the person of ours who they are; only they can answer there",
+            example: "U123=robin",
+            shape: SettingShape::People,
+            flag: Some("user"),
+            value: "SLACK=OURS",
+            ..ChannelSetting::TEXT
+        },
+    ],
+    wire: |parts| Arc::new(SlackWire::of(parts)),
+};
 
 pub struct SlackWire {
     secrets: Arc<dyn Secrets>,
@@ -100,8 +142,13 @@ impl Wire for SlackWire {
 }
 
 impl SlackWire {
+    pub(crate) fn of(parts: &Parts) -> Self {
+        let Parts { secrets, outbound, address, slack_api_url, .. } = parts;
+        Self::new(Arc::clone(secrets), Arc::clone(outbound), address.clone(), slack_api_url.as_deref())
+    }
+
     /// `api` is where Slack is, if it is elsewhere than usual.
-    pub fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own, api: Option<&str>) -> Self {
+    fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own, api: Option<&str>) -> Self {
         Self { secrets, outbound, address, api: api.unwrap_or(API).trim_end_matches('/').to_owned() }
     }
 

@@ -4,7 +4,6 @@ use super::fake::{self, CHANNEL, FakeSlack, TOKEN};
 use super::*;
 use crate::Who;
 use crate::sample::sample;
-use countersign_core::channel::ChannelKind;
 use countersign_core::invocation::{Answer, Beyond, Binding, Failure};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Role;
@@ -50,7 +49,7 @@ fn channel() -> Channel {
         id: ChannelId::new(START, [2; 10]),
         org: principal().org,
         name: "approvals".to_owned(),
-        kind: ChannelKind::Slack,
+        kind: "slack".to_owned(),
         settings,
         space: None,
         tiers: Vec::new(),

@@ -1,7 +1,8 @@
 //! E-mail: a mail for a call that waits, in plain text and as HTML, with the link that answers it; and one for how it ended.
 
+use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
-use countersign_core::channel::{Channel, Moment};
+use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
@@ -13,7 +14,59 @@ use sources::oauth::Own;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) struct SmtpWire {
+pub(crate) const KIND: Kind = Kind {
+    name: "email",
+    title: "mail",
+    settings: &[
+        ChannelSetting {
+            name: "to",
+            label: "To",
+            help: "Mail to this address",
+            example: "robin@example.com",
+            shape: SettingShape::Recipients,
+            is_required: true,
+            value: "ADDRESS",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "from",
+            label: "From",
+            help: "The address that mail comes from, with a server for this channel alone",
+            example: "countersign@example.com",
+            needs: Some("server"),
+            value: "ADDRESS",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "server",
+            label: "Mail server",
+            help: "A mail server for this channel alone, such as smtps://mail.example.com; else that of the org's mail connection, or the operator's",
+            example: "smtps://mail.example.com",
+            needs: Some("from"),
+            value: "URL",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "username",
+            label: "User name there",
+            help: "Who we are to the mail server",
+            needs: Some("server"),
+            value: "NAME",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "password",
+            label: "Secret with the password",
+            help: "The secret that has our password there",
+            is_required: false,
+            needs: Some("username"),
+            ..ChannelSetting::SECRET
+        },
+    ],
+    wire: |parts| Arc::new(SmtpWire::of(parts)),
+};
+
+struct SmtpWire {
     secrets: Arc<dyn Secrets>,
     mailer: Arc<Mailer>,
     senders: Arc<dyn Senders>,
@@ -73,14 +126,10 @@ impl Wire for SmtpWire {
 }
 
 impl SmtpWire {
-    pub(crate) fn new(
-        secrets: Arc<dyn Secrets>,
-        mailer: Arc<Mailer>,
-        senders: Arc<dyn Senders>,
-        clock: Arc<dyn Clock>,
-        address: Own,
-    ) -> Self {
-        Self { secrets, mailer, senders, clock, address }
+    fn of(parts: &Parts) -> Self {
+        let Parts { secrets, mailer, senders, clock, address, .. } = parts;
+        let (secrets, mailer, senders, clock) = (Arc::clone(secrets), Arc::clone(mailer), Arc::clone(senders), Arc::clone(clock));
+        Self { secrets, mailer, senders, clock, address: address.clone() }
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
@@ -125,18 +174,23 @@ impl SmtpWire {
 
 impl Settings {
     fn checked(self) -> Result<Checked, String> {
+        if self.server.is_some() != self.from.is_some() {
+            return Err("`server` and `from` are given together; without both the org's mail connection is used".to_owned());
+        }
+        if self.username.is_some() && self.server.is_none() {
+            return Err("`username` needs a `server`".to_owned());
+        }
+        if self.password.is_some() && self.username.is_none() {
+            return Err("`password` needs a `username`".to_owned());
+        }
         let address = |text: &String| text.parse::<MailAddress>().map_err(|error| error.to_string());
         let to = self.to.iter().map(address).collect::<Result<_, _>>()?;
-        let (server, from) = match (self.server, self.from) {
-            (Some(server), Some(from)) => (server, from),
-            (None, None) => return Ok(Checked { to, own: None }),
-            (Some(_), None) | (None, Some(_)) => return Err("`server` and `from` are given together".to_owned()),
-        };
+        let (Some(server), Some(from)) = (self.server, self.from) else { return Ok(Checked { to, own: None }) };
         let server: MailServer = server.parse().map_err(|error: sources::Error| error.to_string())?;
         let login = match (self.username, self.password) {
             (Some(username), Some(password)) => Some((username, password)),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return Err("`username` and `password` are given together".to_owned()),
+            (Some(_), None) => return Err("`username` and `password` are given together".to_owned()),
+            (None, _) => None,
         };
         if login.is_some() && server.security() == Security::None {
             return Err("a password is sent over TLS only: leave `?tls=none` out".to_owned());

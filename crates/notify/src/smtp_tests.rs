@@ -3,7 +3,6 @@
 use super::*;
 use crate::Who;
 use crate::sample::sample;
-use countersign_core::channel::ChannelKind;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Role;
 use countersign_core::{Call, ChannelId, Principal, PrincipalId, Secret, Status, UserId, ports};
@@ -32,13 +31,8 @@ fn wire() -> SmtpWire {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mailer = Mailer::new(vec![mail::plain().parse().unwrap(), mail::secured().parse().unwrap()], Some(certificates::ROOT)).unwrap();
     let sender = Sender { route: Route { server: mail::plain().parse().unwrap(), login: None }, from: "org@example.com".parse().unwrap() };
-    SmtpWire::new(
-        Arc::new(Kept),
-        Arc::new(mailer),
-        Arc::new(sender),
-        Arc::new(FixedClock::new()),
-        Own::new("https://countersign.example.com"),
-    )
+    let address = Own::new("https://countersign.example.com");
+    SmtpWire { secrets: Arc::new(Kept), mailer: Arc::new(mailer), senders: Arc::new(sender), clock: Arc::new(FixedClock::new()), address }
 }
 
 fn robin() -> Principal {
@@ -56,7 +50,7 @@ fn channel(settings: Value) -> Channel {
         id: ChannelId::new(START, [2; 10]),
         org: robin().org,
         name: "mail".to_owned(),
-        kind: ChannelKind::Email,
+        kind: "email".to_owned(),
         settings,
         space: None,
         tiers: Vec::new(),
@@ -176,6 +170,9 @@ fn settings_that_cannot_work_are_refused_when_the_channel_is_made() {
         (but("server", json!("mail.example.com")), "is not a mail server"),
         (but("server", json!("smtps://mail.example.com")), "`email.allowed_servers`"),
         (but("username", json!("c")), "together"),
+        (but("password", json!("good")), "needs a `username`"),
+        (but("from", json!(null)), "given together"),
+        (json!({ "to": ["a@example.com"], "username": "u", "password": "pw" }), "needs a `server`"),
         (but("server", json!(null)), "`server` and `from` are given together"),
         (json!({}), "missing field"),
     ] {

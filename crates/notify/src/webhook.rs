@@ -1,10 +1,11 @@
 //! Webhooks, as <https://www.standardwebhooks.com> specifies them: a JSON message of a few facts, signed with HMAC-SHA256 under a secret that
 //! both sides know. Params and results of a call are not in it; whoever may read them asks for them.
 
+use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use countersign_core::channel::{Channel, Moment};
+use countersign_core::channel::{Channel, ChannelSetting, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status, Timestamp};
@@ -23,12 +24,43 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Signatures of one message that are looked at. A sender that changes its secret has two.
 const SIGNATURES_MAX: usize = 10;
 
-pub(super) struct WebhookWire {
-    pub(super) secrets: Arc<dyn Secrets>,
-    pub(super) outbound: Arc<Outbound>,
-    pub(super) clock: Arc<dyn Clock>,
+pub(crate) const KIND: Kind = Kind {
+    name: "webhook",
+    title: "a signed webhook",
+    settings: &[
+        ChannelSetting {
+            name: "url",
+            label: "Address",
+            help: "A signed request to this address, as Standard Webhooks specifies it; an operator allows its host",
+            example: "https://hooks.example.com/countersign",
+            is_required: true,
+            value: "URL",
+            ..ChannelSetting::TEXT
+        },
+        ChannelSetting {
+            name: "secret",
+            label: "Secret that signs",
+            help: "The secret that signs: whsec_ and 24 to 64 bytes in base64",
+            secret_prefix: Some(SECRET_PREFIX),
+            ..ChannelSetting::SECRET
+        },
+    ],
+    wire: |parts| Arc::new(WebhookWire::of(parts)),
+};
+
+struct WebhookWire {
+    secrets: Arc<dyn Secrets>,
+    outbound: Arc<Outbound>,
+    clock: Arc<dyn Clock>,
     /// Where the server is reached.
-    pub(super) address: Own,
+    address: Own,
+}
+
+impl WebhookWire {
+    fn of(parts: &Parts) -> Self {
+        let Parts { secrets, outbound, clock, address, .. } = parts;
+        Self { secrets: Arc::clone(secrets), outbound: Arc::clone(outbound), clock: Arc::clone(clock), address: address.clone() }
+    }
 }
 
 impl Wire for WebhookWire {

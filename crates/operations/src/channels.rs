@@ -3,15 +3,20 @@
 
 use super::{Error, must, must_read, named, sight, spaces};
 use crate::App;
-use api::channel::NewChannelRequest;
-use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState};
+use api::channel::{ChannelKindView, NewChannelRequest};
+use countersign_core::channel::{Channel, Delivery, DeliveryState};
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
-use notify::slack::Settings;
-use serde_json::Value;
+use notify::KINDS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::limits::CHANNELS_MAX;
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
+
+/// Every kind of channel, with what it needs.
+pub fn kinds(by: &Principal) -> Result<Vec<ChannelKindView>, Error> {
+    must_read(by)?;
+    Ok(KINDS.iter().map(|kind| ChannelKindView { kind: kind.name, title: kind.title, settings: kind.settings }).collect())
+}
 
 pub async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {
     must_read(by)?;
@@ -53,13 +58,21 @@ pub async fn add(app: &App, by: &Principal, request: NewChannelRequest, after_se
     if ChannelId::parse(&name).is_ok() {
         return Err(Error::BadName);
     }
-    let secrets = kind.check(&settings).map_err(Error::invalid)?;
+    let known = notify::kind(&kind).ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.name)).collect();
+        Error::invalid(format!("`kind` is one of {}", names.join(", ")))
+    })?;
+    let secrets = known.check(&settings).map_err(Error::invalid)?;
     // Channels hear of what operators have just allowed.
     app.parts.added.allowed().now().await?;
-    if let Some(refusal) = app.parts.courier.refusal(&by.org, kind, &settings).await {
+    if let Some(refusal) = app.parts.courier.refusal(&by.org, &kind, &settings).await {
         return Err(Error::invalid(refusal));
     }
-    must_name_people(app, by, kind, &settings).await?;
+    for (field, person) in known.people(&settings) {
+        if app.store().find_active_user(&by.org, person).await?.is_none() {
+            return Err(Error::invalid(format!("`{field}` names `{person}`, and there is no person of this name or id")));
+        }
+    }
     let space = match space {
         Some(space) => Some(spaces::find(app, by, &space).await?.id),
         None => None,
@@ -75,20 +88,6 @@ pub async fn add(app: &App, by: &Principal, request: NewChannelRequest, after_se
         AddedChannel::NoSecret(secret) => Err(Error::not_found("secret", secret.as_str())),
         AddedChannel::TooMany => Err(Error::invalid(format!("an org has at most {CHANNELS_MAX} channels"))),
     }
-}
-
-/// Checks that there is everybody whom the channel lets answer.
-async fn must_name_people(app: &App, by: &Principal, kind: ChannelKind, settings: &Value) -> Result<(), Error> {
-    let users = match kind {
-        ChannelKind::Slack => Settings::read(settings).map_err(Error::invalid)?.users,
-        ChannelKind::Webhook | ChannelKind::Email => BTreeMap::new(),
-    };
-    for person in users.values() {
-        if app.store().find_active_user(&by.org, person).await?.is_none() {
-            return Err(Error::invalid(format!("`users` names `{person}`, and there is no person of this name or id")));
-        }
-    }
-    Ok(())
 }
 
 /// Removes a channel. What waits to be delivered by it is not, and its dead letters are gone.

@@ -14,7 +14,7 @@ use countersign_core::{ChannelId, Principal};
 use notify::limits::SLACK_WINDOW_SECONDS;
 use notify::slack::interaction::{self, Interaction, Pressed};
 use notify::slack::signature::{self, Wrong};
-use notify::slack::{Settings, SlackWire};
+use notify::slack::{KIND, Settings, SlackWire};
 use pipeline::Yes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const USER_CHARS_MAX: usize = 24;
 pub async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result<(), Error> {
     // SECURITY: a channel that is not there sounds like a request that nobody signed.
     let id = ChannelId::parse(channel).map_err(|_| Error::SlackForged)?;
-    let channel = app.store().find_called_channel(&id).await?.ok_or(Error::SlackForged)?;
+    let channel = app.store().find_called_channel(&id).await?.filter(|channel| channel.kind == KIND.name).ok_or(Error::SlackForged)?;
     let settings = Settings::read(&channel.settings).map_err(|_| Error::SlackForged)?;
     let secret = SecretName::parse(&settings.signing_secret).ok_or(Error::SlackForged)?;
     let secret = app.store().resolve_secret(&channel.org, &secret).await?.ok_or(Error::SlackForged)?;

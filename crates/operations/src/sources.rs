@@ -12,11 +12,11 @@ use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
 use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
-use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
+use countersign_core::source::{self, BUILTIN_SOURCES, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
 use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
 use homes::added_sources::Made;
-use homes::packages::{OURS, findings_of};
+use homes::packages::findings_of;
 use pipeline::{DefinitionNow, Eyes, Reviewed, SourceListing};
 use policy::scan::Others;
 use sources::mcp::{AllowedProgram, Known};
@@ -162,8 +162,9 @@ async fn must_be_free(app: &App, by: &Principal, id: &SourceId) -> Result<(), Er
         None => Default::default(),
     };
     let added = app.store().added_sources(&by.org).await?;
-    let is_taken =
-        OURS.contains(&id.as_str()) || others.iter().any(|source| source.id() == id) || added.iter().any(|source| source.id == *id);
+    let is_taken = BUILTIN_SOURCES.contains(&id.as_str())
+        || others.iter().any(|source| source.id() == id)
+        || added.iter().any(|source| source.id == *id);
     if is_taken {
         return Err(Error::SourceTaken { name: id.to_string() });
     }

@@ -5,6 +5,7 @@ use countersign_core::action::Class;
 use countersign_core::consent::purposes_of;
 use countersign_core::decision::Drift;
 use countersign_core::principal::{Permission, Standing};
+use countersign_core::source::BUILTIN_SOURCES;
 use countersign_core::{Action, Principal, Space, Timestamp, UserId};
 use serde_json::Value;
 
@@ -97,10 +98,7 @@ impl CallFacts<'_> {
     }
 }
 
-/// The prefixes of the permissions of the built-in actions.
-const BUILTIN_PERMISSIONS: [&str; 6] = ["builtin.", "documents.", "email.", "files.", "http.", "notify."];
-
 /// A principal that may invoke holds every permission of the built-in actions, and no other.
 fn is_builtin(permission: &str) -> bool {
-    BUILTIN_PERMISSIONS.into_iter().any(|prefix| permission.strip_prefix(prefix).is_some_and(|name| !name.is_empty()))
+    permission.split_once('.').is_some_and(|(source, name)| BUILTIN_SOURCES.contains(&source) && !name.is_empty())
 }

@@ -3,7 +3,7 @@
 
 use automation::limits::{JSONPATH_CHARS_MAX, TRANSFORM_SELECTED_MAX};
 use automation::{Mistake, transform};
-use countersign_core::action::{Repeatability, Reversibility};
+use countersign_core::action::{InvalidActionId, Repeatability, Reversibility};
 use countersign_core::limits::LOW_TIMEOUT_MS;
 use countersign_core::source::{CallContext, Error as SourceError, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId, Tier};
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The name of the source, for code that keeps it free.
-pub const BUILTIN: &str = "builtin";
+const BUILTIN: &str = "builtin";
 
 /// The source `builtin`.
 pub struct Builtin {
@@ -21,9 +20,9 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// `None` only if a definition of ours is broken, which a test rules out.
-    pub fn new() -> Option<Self> {
-        Some(Self { id: SourceId::parse(BUILTIN).ok()?, action: Arc::new(definition()?) })
+    /// Fails only if a definition of ours is broken, which a test rules out.
+    pub fn new() -> Result<Self, InvalidActionId> {
+        Ok(Self { id: SourceId::parse(BUILTIN)?, action: Arc::new(definition()?) })
     }
 }
 
@@ -70,16 +69,12 @@ impl Source for Builtin {
     fn call<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, SourceError>> {
         Box::pin(perform(&self.action.id, action, params))
     }
-
-    fn preview<'a>(&'a self, _: &'a CallContext, action: &'a ActionId, _: &'a Value) -> Future<'a, Result<Output, SourceError>> {
-        Box::pin(std::future::ready(Err(SourceError::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
-fn definition() -> Option<Action> {
+fn definition() -> Result<Action, InvalidActionId> {
     let path = json!({ "type": "string", "minLength": 1, "maxLength": JSONPATH_CHARS_MAX });
     let paths = json!({ "type": "object", "additionalProperties": path, "maxProperties": TRANSFORM_SELECTED_MAX });
-    Some(Action {
+    Ok(Action {
         version: "1.0.0".to_owned(),
         title: "Transform data".to_owned(),
         description:
@@ -103,7 +98,7 @@ fn definition() -> Option<Action> {
         timeout_ms: LOW_TIMEOUT_MS,
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
-        ..Action::new(ActionId::parse("builtin.transform_data").ok()?, Tier::R0)
+        ..Action::new(ActionId::parse("builtin.transform_data")?, Tier::R0)
     })
 }
 

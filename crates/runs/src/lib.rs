@@ -30,7 +30,7 @@ mod step;
 mod walk;
 mod worker;
 
-pub use builtin::{BUILTIN, Builtin};
+pub use builtin::Builtin;
 pub use dispatch::{Again, Asked, Hook};
 pub use dry_run::{Known, Rendered};
 pub use engine::{Engine, Ports, Queue, Settings};

@@ -8,7 +8,7 @@ use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::ports::Blobs;
 use countersign_core::resident::Residents;
-use countersign_core::source::{Source, SourceRegistry};
+use countersign_core::source::SourceRegistry;
 use countersign_core::{Clock, OrgId, Random, Secret};
 use homes::jail::{LateJail, SandboxJail};
 use homes::{AddedConfig, AddedRegistry, AllowLists, Fixed, Ground, Homes};
@@ -20,9 +20,8 @@ use notify::{Courier, CourierConfig};
 use operations::{Parts, SignIn};
 use pipeline::{Pipeline, Ports, Settings};
 use sources::blobs::{Bucket, BucketLogin, ObjectBlobs};
-use sources::builtin::email::Email;
-use sources::builtin::http::{Http, HttpConfig};
-use sources::builtin::notify::Notify;
+use sources::builtin;
+use sources::builtin::http::HttpConfig;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
 use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
 use sources::mcp::ProgramFolders;
@@ -48,7 +47,6 @@ pub(crate) async fn compose(
     let connections = connections(config, &store, &clock, &random, &mailer)?;
     let default = config.email.sender.as_ref().map(sender).transpose()?;
     let senders: Arc<dyn Senders> = Arc::new(OrgSenders::new(connections.clone(), default));
-    let shared = shared_sources(config, &store, &clock, &random, (&mailer, &senders))?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
     let residents = residents(config, &jail);
@@ -56,12 +54,9 @@ pub(crate) async fn compose(
         config: config.clone(),
         data: data.path().to_owned(),
         first: first_org,
-        shared,
-        documents: Arc::new(store.clone()),
-        clock: Arc::clone(&clock),
+        builtin: builtin_parts(config, &store, &random, &mailer, &senders),
         jail,
         faults: faults.clone(),
-        random: Arc::clone(&random),
     };
     let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
     let added = Arc::new(added(config, &store, &connections, residents, &homes, allowed));
@@ -189,27 +184,24 @@ fn blobs(config: &Config, data: &DataDir) -> Result<Arc<dyn Blobs>, Error> {
     Ok(Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?))
 }
 
-/// The builtin sources that keep no state of an org.
-fn shared_sources(
+/// What the builtin sources are made of, as the operator set it.
+fn builtin_parts(
     config: &Config,
     store: &Store,
-    clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
-    (mailer, senders): (&Arc<Mailer>, &Arc<dyn Senders>),
-) -> Result<Vec<Arc<dyn Source>>, Error> {
-    let failed = |error: sources::Error| Error::Source(error.to_string());
-    let http =
-        Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
-            .map_err(failed)?;
-    let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
-    let builtin = runs::Builtin::new().ok_or_else(|| Error::Source("the definition of `builtin` is broken".to_owned()))?;
-    let mut shared: Vec<Arc<dyn Source>> = vec![Arc::new(http), Arc::new(notify), Arc::new(builtin)];
+    mailer: &Arc<Mailer>,
+    senders: &Arc<dyn Senders>,
+) -> builtin::Parts {
     // An org may have a connection to each server that the operator has named.
-    if config.email.sender.is_some() || !config.email.allowed_servers.is_empty() {
-        let email = Email::new(Arc::clone(mailer), Arc::clone(senders), Arc::clone(clock)).map_err(failed)?;
-        shared.push(Arc::new(email));
+    let has_mail = config.email.sender.is_some() || !config.email.allowed_servers.is_empty();
+    builtin::Parts {
+        documents: Arc::new(store.clone()),
+        notifier: Arc::new(store.clone()),
+        http: HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() },
+        mail: has_mail.then(|| (Arc::clone(mailer), Arc::clone(senders))),
+        clock: store.clock(),
+        random: Arc::clone(random),
     }
-    Ok(shared)
 }
 
 /// Knows the operator's mail server and those that connections and channels may name.

@@ -1,23 +1,18 @@
 //! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
-use super::documents::Documents;
 use super::documents::tests::Kept;
-use super::email::Email;
-use super::files::Files;
-use super::http::{Http, HttpConfig};
-use super::notify::Notify;
 use super::*;
 use crate::limits::MEDIUM_TIMEOUT_MS;
 use crate::mail::{Mailer, Route, Sender};
 use crate::words::patience;
 use crate::workspace::{Folders, Places};
-use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
+use countersign_core::action::SafetyClass;
 use countersign_core::effect::Scope;
 use countersign_core::fault::Faults;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LOW_TIMEOUT_MS};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::source::{CallContext, Output, Source};
-use countersign_core::{Action, Future, InvocationId, NotificationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
+use countersign_core::source::{BUILTIN_SOURCES, CallContext, Output, Source};
+use countersign_core::{Action, Future, InvocationId, NotificationId, OrgId, SessionId, SpaceId, Timestamp, ledger};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,6 +43,16 @@ pub(crate) fn context() -> CallContext {
         meter: Default::default(),
         trace_id: "trace".to_owned(),
     }
+}
+
+/// What the definitions of a source promise, each in a line.
+pub(super) fn promised(builtin: &Builtin) -> Vec<String> {
+    let actions = (builtin.actions)().unwrap();
+    let line = |action: &Arc<Action>| {
+        let Action { id, tier, reversibility, repeatability, preview, .. } = &**action;
+        format!("{id} {tier} {reversibility:?} {repeatability:?} {preview:?}")
+    };
+    actions.iter().map(line).collect()
 }
 
 /// Calls an action as the pipeline would, and checks the result against its definition.
@@ -111,60 +116,37 @@ impl Notifier for Nobody {
     }
 }
 
-fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
+fn sources() -> (tempfile::TempDir, Vec<Arc<dyn Source>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scratch = tempfile::tempdir().unwrap();
-    let places = Places::open(Folders::below(scratch.path()), Arc::new(SeededRandom::default()), &Faults::default()).unwrap();
-    let places = Arc::new(places);
-    let files = Files::on(Arc::clone(&places)).unwrap();
-    let kept = Arc::new(Kept::default());
-    let documents = Documents::on(places, kept, Arc::new(FixedClock::new()), Arc::new(SeededRandom::default())).unwrap();
-    let http = Http::new(HttpConfig::default()).unwrap();
-    let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
+    let random = Arc::new(SeededRandom::default());
+    let places = Arc::new(Places::open(Folders::below(scratch.path()), random.clone(), &Faults::default()).unwrap());
     let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
     let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
-    let email = Email::new(Arc::new(Mailer::default()), Arc::new(sender), Arc::new(FixedClock::new())).unwrap();
-    (scratch, vec![Box::new(files), Box::new(documents), Box::new(http), Box::new(notify), Box::new(email)])
+    let parts = Parts {
+        documents: Arc::new(Kept::default()),
+        notifier: Arc::new(Nobody),
+        http: http::HttpConfig::default(),
+        mail: Some((Arc::new(Mailer::default()), Arc::new(sender))),
+        clock: Arc::new(FixedClock::new()),
+        random,
+    };
+    let mut sources = open_on(&places, &parts).unwrap();
+    sources.extend(open_once(&parts).unwrap());
+    (scratch, sources)
 }
 
 async fn definitions() -> Vec<Arc<Action>> {
     let (_scratch, sources) = sources();
     let mut definitions = Vec::new();
-    for source in sources {
+    for (source, builtin) in sources.iter().zip(&ALL) {
         let listed = source.list(&context().org).await.unwrap();
         assert!(listed.iter().all(|action| action.id.source() == source.id().as_str()));
+        assert_eq!(listed, (builtin.actions)().unwrap());
+        assert!(BUILTIN_SOURCES.contains(&source.id().as_str()), "{}", source.id());
         definitions.extend(listed);
     }
     definitions
-}
-
-#[tokio::test]
-async fn the_actions_and_their_tiers_are_these() {
-    let table: Vec<(String, Tier, Reversibility, Repeatability, Preview)> = definitions()
-        .await
-        .iter()
-        .map(|action| (action.id.to_string(), action.tier, action.reversibility, action.repeatability, action.preview))
-        .collect();
-    use Preview::{Supported, Unsupported};
-    use Repeatability::{NotRepeatable, Repeatable};
-    use Reversibility::{NoEffect, NotReversible, Reversible};
-    let expected = [
-        ("files.read_text", Tier::R0, NoEffect, Repeatable, Unsupported),
-        ("files.list", Tier::R0, NoEffect, Repeatable, Unsupported),
-        ("files.write_text", Tier::R2, Reversible, Repeatable, Supported),
-        ("files.delete", Tier::R3, Reversible, NotRepeatable, Supported),
-        ("documents.search", Tier::R0, NoEffect, Repeatable, Unsupported),
-        ("documents.fetch", Tier::R0, NoEffect, Repeatable, Unsupported),
-        ("documents.add", Tier::R2, Reversible, NotRepeatable, Supported),
-        ("documents.import_folder", Tier::R2, Reversible, Repeatable, Supported),
-        ("documents.tag", Tier::R2, Reversible, Repeatable, Supported),
-        ("documents.remove", Tier::R3, Reversible, NotRepeatable, Supported),
-        ("http.get", Tier::R1, NoEffect, Repeatable, Unsupported),
-        ("http.request", Tier::R3, NotReversible, NotRepeatable, Unsupported),
-        ("notify.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
-        ("email.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
-    ];
-    assert_eq!(table, expected.map(|(id, tier, undo, again, preview)| (id.to_owned(), tier, undo, again, preview)));
 }
 
 #[tokio::test]

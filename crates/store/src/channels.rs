@@ -6,7 +6,7 @@ use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::limits::CHANNELS_MAX;
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::channel::{Channel, ChannelKind};
+use countersign_core::channel::Channel;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::session::Attendance;
@@ -28,7 +28,7 @@ macro_rules! select_channel {
 #[serde(deny_unknown_fields)]
 pub struct NewChannel {
     pub name: String,
-    pub kind: ChannelKind,
+    pub kind: String,
     pub settings: Value,
     pub space: Option<SpaceId>,
     pub tiers: Vec<Tier>,
@@ -147,7 +147,7 @@ async fn add(
     .await?;
     let settings = digest_of(&terms);
     archive_in(tx, org, ArchivedDefinition { digest: settings, body: terms }).await?;
-    let change = RuleChange::ChannelSet { channel: channel.id.clone(), name: channel.name.clone(), kind: channel.kind, settings };
+    let change = RuleChange::ChannelSet { channel: channel.id.clone(), name: channel.name.clone(), kind: channel.kind.clone(), settings };
     let told = RuleEvent { name: "channel.added", key: channel.id.to_string() };
     rule_log::record(store, tx, org, Some(by), change, told).await?;
     Ok(AddedChannel::Done(Box::new(channel)))

@@ -2,19 +2,18 @@
 
 use crate::db::{Columns, only, vals};
 use crate::{Error, Store};
-use countersign_core::channel::{Channel, ChannelKind};
+use countersign_core::channel::Channel;
 use countersign_core::{ChannelId, OrgId, Timestamp};
 
 impl Store {
-    /// The channel of Slack's with this id, unless it was removed. Slack knows no org: that it sends the request is shown by its signature
-    /// alone.
+    /// The channel with this id, unless it was removed. Slack knows no org: that it sends the request is shown by its signature alone.
     pub async fn find_called_channel(&self, channel: &ChannelId) -> Result<Option<Channel>, Error> {
         let sql = "/* every org: Slack knows the id of the channel alone */ SELECT org_id FROM channels WHERE id = $1";
         let Some(org) = only(self.db.read(sql, &vals![channel.as_str()]).await?, |row| Columns::of(row).id::<OrgId>())? else {
             return Ok(None);
         };
         let found = self.find_channel(&org, channel).await?;
-        Ok(found.filter(|channel| channel.kind == ChannelKind::Slack && channel.removed_at.is_none()))
+        Ok(found.filter(|channel| channel.removed_at.is_none()))
     }
 
     /// Uses a request up, which the bytes of its signature identify. Returns whether it was unused. Until `until` it counts as used; after that

@@ -5,10 +5,11 @@ use api::channel::{
     ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
     RetriedDeliveriesResponse, RetryDeliveriesRequest,
 };
-use clap::{Args, Subcommand};
-use countersign_core::channel::{ChannelKind, DeliveryState};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use countersign_core::channel::{ChannelSetting, DeliveryState, SettingShape};
 use countersign_core::session::Attendance;
 use countersign_core::{Band, Tier};
+use notify::{KINDS, Kind};
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -93,31 +94,7 @@ pub(crate) struct Add {
     /// Its name, with which it is referred to
     name: String,
     #[command(flatten)]
-    kind: Kind,
-    /// The secret that signs, for --webhook: whsec_ and 24 to 64 bytes in base64
-    #[arg(long, value_name = "SECRET", requires = "webhook")]
-    secret: Option<String>,
-    /// The secret that has the bot's token, for --slack
-    #[arg(long = "token", value_name = "SECRET", requires = "slack")]
-    bot_token: Option<String>,
-    /// The secret that has Slack's signing secret, for --slack
-    #[arg(long, value_name = "SECRET", requires = "slack")]
-    signing_secret: Option<String>,
-    /// A user of Slack and the person of ours who they are, for --slack; may be given several times
-    #[arg(long = "user", value_name = "SLACK=OURS", requires = "slack", value_parser = pair)]
-    mapped: Vec<(String, String)>,
-    /// The address that mail comes from, for --email with --server
-    #[arg(long = "from", value_name = "ADDRESS", requires = "mail_server")]
-    sender: Option<String>,
-    /// A mail server for this channel alone, such as smtps://mail.example.com; else that of the org's mail connection, or the operator's
-    #[arg(long = "server", value_name = "URL", requires = "email", requires = "sender")]
-    mail_server: Option<String>,
-    /// Who we are to the mail server
-    #[arg(long, value_name = "NAME", requires = "mail_server")]
-    username: Option<String>,
-    /// The secret that has our password there
-    #[arg(long, value_name = "SECRET", requires = "username")]
-    password: Option<String>,
+    tells: Tells,
     /// Only calls of this space
     #[arg(long, value_name = "SPACE")]
     space: Option<String>,
@@ -135,24 +112,75 @@ pub(crate) struct Add {
     after: Option<Span>,
 }
 
-/// How it tells.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Kind {
-    /// A signed request to this address, as Standard Webhooks specifies it
-    #[arg(long, value_name = "URL", requires = "secret")]
-    webhook: Option<String>,
-    /// A message with buttons in this channel of Slack, by its id
-    #[arg(long, value_name = "CHANNEL", requires = "bot_token", requires = "signing_secret")]
-    slack: Option<String>,
-    /// Mail to this address; may be given several times
-    #[arg(long, value_name = "ADDRESS")]
-    email: Vec<String>,
+/// How it tells, from the flags of each kind of channel.
+#[derive(Debug)]
+struct Tells {
+    kind: &'static Kind,
+    settings: Map<String, Value>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (theirs, ours) = text.split_once('=').ok_or("expected a user of Slack and a name, such as U123=robin")?;
-    Ok((theirs.to_owned(), ours.to_owned()))
+impl Args for Tells {
+    fn augment_args(command: Command) -> Command {
+        let all = KINDS.iter().flat_map(|kind| kind.settings.iter().map(move |setting| argument(kind, setting)));
+        // The first of each kind says which kind it is.
+        let firsts = KINDS.iter().map(|kind| id(kind, kind.settings[0].name));
+        command.args(all).group(ArgGroup::new("kind").required(true).args(firsts))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Tells {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_meant = |kind: &&Kind| matches.contains_id(&id(kind, kind.settings[0].name));
+        let kind = KINDS.iter().find(is_meant).ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
+        let given = |setting: &ChannelSetting| Some((setting.name.to_owned(), value(setting, matches.get_many(&id(kind, setting.name))?)));
+        Ok(Self { kind, settings: kind.settings.iter().filter_map(given).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn id(kind: &Kind, setting: &str) -> String {
+    format!("{}.{setting}", kind.name)
+}
+
+fn argument(kind: &Kind, setting: &ChannelSetting) -> Arg {
+    let argument = Arg::new(id(kind, setting.name)).long(kind.flag(setting)).value_name(setting.value);
+    let argument = argument.help_heading(format!("Tell by {}", kind.title)).requires_all(required(kind, setting));
+    match setting.shape {
+        SettingShape::Text | SettingShape::Secret => argument.help(setting.help),
+        SettingShape::Recipients | SettingShape::People => {
+            let argument = argument.help(format!("{}; may be given several times", setting.help)).action(ArgAction::Append);
+            if setting.shape == SettingShape::People { argument.value_parser(is_pair) } else { argument }
+        }
+    }
+}
+
+/// The flags without which that of the setting says too little.
+fn required(kind: &Kind, setting: &ChannelSetting) -> Vec<String> {
+    let needed = kind.settings.iter().filter(|other| other.is_required || setting.needs == Some(other.name));
+    needed.filter(|other| other.name != setting.name).map(|other| id(kind, other.name)).collect()
+}
+
+fn value(setting: &ChannelSetting, mut given: clap::parser::ValuesRef<'_, String>) -> Value {
+    match setting.shape {
+        SettingShape::Text | SettingShape::Secret => json!(given.next()),
+        SettingShape::Recipients => given.cloned().collect(),
+        SettingShape::People => {
+            given.filter_map(|pair| pair.split_once('=')).map(|(theirs, ours)| (theirs.to_owned(), json!(ours))).collect()
+        }
+    }
+}
+
+fn is_pair(text: &str) -> Result<String, String> {
+    let pair = text.contains('=').then(|| text.to_owned());
+    pair.ok_or_else(|| "expected somebody of theirs and a name of ours, such as U123=robin".to_owned())
 }
 
 fn tier(text: &str) -> Result<Tier, String> {
@@ -175,7 +203,7 @@ impl Resource for ChannelView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("name", &["kind"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("name", Column::Whole, |one, _| text(&one.name)),
-        Field::both("kind", Column::Whole, |one, _| text(one.kind.as_str())),
+        Field::both("kind", Column::Whole, |one, _| text(&one.kind)),
         Field::both("tells", Column::Cut, |one, _| text(tells(one))),
         Field::both("only", Column::Cut, |one, _| text(only(one))),
         Field::both("after", Column::Whole, |one, _| match one.after_seconds {
@@ -224,14 +252,11 @@ fn warned(record: Record, warnings: &[String]) -> Record {
 
 /// Whom or what a channel tells.
 fn tells(one: &ChannelView) -> String {
-    let setting = |name: &str| one.settings.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match one.kind {
-        ChannelKind::Webhook => setting("url"),
-        ChannelKind::Slack => setting("channel"),
-        ChannelKind::Email => {
-            let to = one.settings.get("to").and_then(Value::as_array);
-            to.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-        }
+    let first = notify::kind(&one.kind).and_then(|kind| one.settings.get(kind.settings[0].name));
+    match first {
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        Some(other) => other.as_str().unwrap_or_default().to_owned(),
+        None => String::new(),
     }
 }
 
@@ -245,8 +270,8 @@ fn only(one: &ChannelView) -> String {
 
 /// The names of its secrets.
 fn secrets(one: &ChannelView) -> Option<String> {
-    let named = ["secret", "token", "signing_secret", "password"].into_iter().filter_map(|name| one.settings.get(name)?.as_str());
-    let named: Vec<_> = named.collect();
+    let settings = notify::kind(&one.kind)?.settings.iter().filter(|setting| setting.shape == SettingShape::Secret);
+    let named: Vec<_> = settings.filter_map(|setting| one.settings.get(setting.name)?.as_str()).collect();
     (!named.is_empty()).then(|| named.join(", "))
 }
 
@@ -341,35 +366,15 @@ impl Channel {
 
 impl Add {
     fn request(self) -> NewChannelRequest {
-        let Self { name, kind, space, tier: tiers, band: bands, attendance, after, .. } = &self;
-        let Kind { webhook, slack, email } = kind;
-        let (kind, settings) = match (webhook, slack) {
-            (Some(url), _) => (ChannelKind::Webhook, json!({ "url": url, "secret": self.secret })),
-            (None, Some(channel)) => {
-                let users: Map<_, _> = self.mapped.iter().map(|(theirs, ours)| (theirs.clone(), json!(ours))).collect();
-                let (token, signing_secret) = (&self.bot_token, &self.signing_secret);
-                (ChannelKind::Slack, json!({ "channel": channel, "token": token, "signing_secret": signing_secret, "users": users }))
-            }
-            (None, None) => {
-                let mut settings = json!({ "to": email });
-                let named =
-                    [("from", &self.sender), ("server", &self.mail_server), ("username", &self.username), ("password", &self.password)];
-                for (field, given) in named {
-                    if let Some(given) = given {
-                        settings[field] = json!(given);
-                    }
-                }
-                (ChannelKind::Email, settings)
-            }
-        };
+        let Self { name, tells: Tells { kind, settings }, space, tier: tiers, band: bands, attendance, after } = self;
         NewChannelRequest {
-            name: name.clone(),
-            kind,
-            settings,
-            space: space.clone(),
-            tiers: tiers.clone(),
-            bands: bands.clone(),
-            attendance: *attendance,
+            name,
+            kind: kind.name.to_owned(),
+            settings: Value::Object(settings),
+            space,
+            tiers,
+            bands,
+            attendance,
             after: after.as_ref().map(Span::text),
         }
     }
@@ -406,7 +411,7 @@ mod tests {
     fn each_kind_takes_its_own_flags() {
         let webhook =
             typed("--webhook https://example.com --secret key --tier r3 --band amber --attendance unattended --after 10m").unwrap();
-        assert_eq!((webhook.kind, webhook.settings), (ChannelKind::Webhook, json!({ "url": "https://example.com", "secret": "key" })));
+        assert_eq!((webhook.kind.as_str(), webhook.settings), ("webhook", json!({ "url": "https://example.com", "secret": "key" })));
         assert_eq!((webhook.tiers, webhook.bands, webhook.after), (vec![Tier::R3], vec![Band::Amber], Some("10m".to_owned())));
         let slack = typed("--slack C1 --token bot --signing-secret sign --user U1=robin").unwrap();
         assert_eq!(slack.settings, json!({ "channel": "C1", "token": "bot", "signing_secret": "sign", "users": { "U1": "robin" } }));

@@ -3,7 +3,6 @@
 use super::is_default;
 use countersign_core::allowed::AllowedList;
 use countersign_core::automation::AutomationStatus;
-use countersign_core::channel::ChannelKind;
 use countersign_core::decision::{Drift, Gate, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::ledger::Wording;
@@ -202,7 +201,7 @@ pub enum RuleChange {
     ChannelSet {
         channel: ChannelId,
         name: String,
-        kind: ChannelKind,
+        kind: String,
         /// The SHA-256 of the canonical JSON of everything that is set, which is archived as definitions are.
         settings: Digest,
     },

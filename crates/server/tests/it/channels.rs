@@ -545,6 +545,7 @@ async fn what_is_no_channel_is_refused(kind: Kind) {
     for (wrong, says) in [
         (json!({ "name": "" }), "a name has"),
         (json!({ "name": "chn_00000000000000000000000000" }), "a name has"),
+        (json!({ "kind": "pigeon" }), "`kind` is one of `webhook`,"),
         (json!({ "settings": {} }), "missing field"),
         (json!({ "settings": { "url": "x", "secret": "hook", "more": 1 } }), "unknown field"),
         (

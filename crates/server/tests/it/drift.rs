@@ -3,18 +3,9 @@
 use crate::automations::{digest, id_of, saved};
 use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::OrgId;
-use countersign_core::fault::Faults;
 use countersign_core::source::{Error, Source};
 use serde_json::{Value, json};
-use sources::builtin::documents::Documents;
-use sources::builtin::email::Email;
-use sources::builtin::files::Files;
-use sources::builtin::http::{Http, HttpConfig};
-use sources::builtin::notify::Notify;
-use sources::mail::{Route, Sender};
-use sources::workspace::{Folders, Places};
-use std::sync::Arc;
-use testkit::{FakeSource, FixedClock, SeededRandom};
+use testkit::FakeSource;
 
 on_sqlite!(
     an_action_that_changed_since_its_review_asks_again,
@@ -412,25 +403,8 @@ async fn drift_of_read(server: &TestServer) -> Value {
 /// The builtin definitions have no findings that a person would have to read first.
 #[tokio::test]
 async fn nothing_is_odd_about_the_builtin_definitions() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = TestServer::empty(Kind::Sqlite).await;
-    let files = Files::open(Folders::below(folder.path()), Arc::new(testkit::SeededRandom::default())).unwrap();
-    let http = Http::new(HttpConfig { allowed_hosts: Vec::new(), allowed_networks: Vec::new() }).unwrap();
-    let notify = Notify::new(Arc::new(store.clone()), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
-    let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
-    let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
-    let email = Email::new(Arc::default(), Arc::new(sender), Arc::new(FixedClock::new())).unwrap();
-    let (clock, random) = (Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1)));
-    let another = tempfile::tempdir().unwrap();
-    let places = Places::open(Folders::below(another.path()), random.clone(), &Faults::default()).unwrap();
-    let documents = Documents::on(Arc::new(places), Arc::new(store), clock, random).unwrap();
-    let builtin = runs::Builtin::new().unwrap();
-    let sources: [&dyn Source; 6] = [&files, &documents, &http, &notify, &email, &builtin];
-    let org = OrgId::new(testkit::clock::START, [1; 10]);
-    let mut actions = Vec::new();
-    for source in sources {
-        actions.extend(source.list(&org).await.unwrap());
-    }
+    let mut actions = sources::builtin::definitions().unwrap();
+    actions.extend(runs::Builtin::new().unwrap().list(&OrgId::new(testkit::clock::START, [1; 10])).await.unwrap());
     assert!(actions.len() >= 15, "{actions:?}");
     for action in &actions {
         assert_eq!(policy::scan_definition(action, &actions), [], "{}", action.id);

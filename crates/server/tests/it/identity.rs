@@ -46,6 +46,7 @@ async fn every_door_checks_the_permission_it_needs(kind: Kind) {
         (Method::GET, "/api/v1/notifications", None, "viewer"),
         (Method::GET, "/api/v1/quarantines", None, "viewer"),
         (Method::GET, "/api/v1/secrets", None, "viewer"),
+        (Method::GET, "/api/v1/channel-kinds", None, "viewer"),
         (Method::GET, "/api/v1/channels", None, "viewer"),
         (Method::GET, "/api/v1/channels/absent", None, "viewer"),
         (Method::GET, "/api/v1/deliveries", None, "viewer"),

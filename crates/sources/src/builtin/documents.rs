@@ -3,11 +3,11 @@
 //! Every change is a list of documents, each before and after it (`DocumentChange`). The list is made before the effect and is its evidence: the
 //! store makes it whole or not at all, and reverting is the same list in the other direction.
 
-pub(super) mod definition;
+mod definition;
 mod folder;
 mod params;
 
-use crate::builtin::{read_params, source_id, unknown_action};
+use crate::builtin::{Builtin, Open, read_params, source_id, unknown_action};
 use crate::limits::{DOCUMENT_CHANGES_MAX, DOCUMENT_IMPORT_BYTES_MAX};
 use crate::words::{failed, refused};
 use crate::workspace::Places;
@@ -31,6 +31,14 @@ use std::sync::Arc;
 
 /// Imports read files; two at a time leave the disk to the others.
 const READING_THREADS: usize = 2;
+
+pub(super) const BUILTIN: Builtin = Builtin {
+    actions: definition::actions,
+    open: Open::OnPlaces(|parts, places| {
+        let (kept, clock, random) = (Arc::clone(&parts.documents), Arc::clone(&parts.clock), Arc::clone(&parts.random));
+        Ok(Arc::new(Documents::on(places, kept, clock, random)?))
+    }),
+};
 
 /// The source `documents`.
 pub struct Documents {

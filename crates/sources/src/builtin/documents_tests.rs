@@ -1,7 +1,7 @@
 //! Tests of `documents` on documents that are kept in memory, and on a workspace of its own.
 
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, context, preview, promised};
 use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_FILES_MAX, DOCUMENT_QUERY_WORDS_MAX};
 use crate::workspace::Folders;
 use countersign_core::fault::Faults;
@@ -406,4 +406,17 @@ async fn what_the_store_says_decides_whether_it_may_have_happened() {
         let error = setup.call("add", json!({ "title": "a", "text": "b" })).await.unwrap_err();
         assert_eq!((error.code(), error.was_not_taken_up(), error.after()), (code, transient, after));
     }
+}
+
+#[test]
+fn its_actions_and_their_tiers_are_these() {
+    let expected = [
+        "documents.search R0 NoEffect Repeatable Unsupported",
+        "documents.fetch R0 NoEffect Repeatable Unsupported",
+        "documents.add R2 Reversible NotRepeatable Supported",
+        "documents.import_folder R2 Reversible Repeatable Supported",
+        "documents.tag R2 Reversible Repeatable Supported",
+        "documents.remove R3 Reversible NotRepeatable Supported",
+    ];
+    assert_eq!(promised(&BUILTIN), expected);
 }

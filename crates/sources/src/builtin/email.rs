@@ -1,6 +1,6 @@
 //! `email`: a mail through the org's mail server, or the operator's. Offered only where an operator has named one.
 
-use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
+use crate::builtin::{Builtin, Open, VERSION, action_id, object_schema, read_params, source_id, unknown_action};
 use crate::limits::{EMAIL_ADDRESS_BYTES_MAX, EMAIL_RECIPIENTS_MAX, EMAIL_SUBJECT_CHARS_MAX, EMAIL_TEXT_CHARS_MAX};
 use crate::mail::{Mail, MailAddress, Mailer, Sender, Senders, Subject};
 use crate::words::{patience, refused};
@@ -12,6 +12,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+pub(super) const BUILTIN: Builtin = Builtin {
+    actions: || Ok(vec![Arc::new(definition()?)]),
+    open: Open::Once(|parts| {
+        let Some((mailer, senders)) = &parts.mail else { return Ok(None) };
+        Ok(Some(Arc::new(Email::new(Arc::clone(mailer), Arc::clone(senders), Arc::clone(&parts.clock))?)))
+    }),
+};
 
 /// The source `email`.
 pub struct Email {
@@ -117,13 +125,9 @@ impl Source for Email {
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.send(context, action, params))
     }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
-pub(super) fn definition() -> Result<Action, crate::Error> {
+fn definition() -> Result<Action, crate::Error> {
     let address = json!({ "type": "string", "minLength": 3, "maxLength": EMAIL_ADDRESS_BYTES_MAX });
     Ok(Action {
         version: VERSION.to_owned(),

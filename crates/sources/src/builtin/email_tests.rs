@@ -1,7 +1,7 @@
 //! Tests of `email` with the mail server of `make test`.
 
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, context, preview, promised};
 use crate::mail::{MailServer, Route};
 use countersign_core::source::AfterError;
 use testkit::{FixedClock, mail};
@@ -86,4 +86,9 @@ async fn what_became_of_a_mail_that_broke_off_is_not_known() {
     let asked = email.reconcile(&context(), &action, &params(&["gone@email.test"], "a", "b")).await;
     assert_eq!(asked, Ok(countersign_core::source::Reconciled::Unknown));
     assert_eq!(preview(&email, "email.send", params(&["x@email.test"], "a", "b")).await.unwrap_err().code(), "dry_run_unsupported");
+}
+
+#[test]
+fn its_actions_and_their_tiers_are_these() {
+    assert_eq!(promised(&BUILTIN), ["email.send R3 NotReversible NotRepeatable Unsupported"]);
 }

@@ -3,13 +3,13 @@
 //! Content that a write or a delete replaces is first kept under its digest, so that the call can be reverted. Read `workspace/path.rs`
 //! (which spellings of a path are accepted), then `workspace/root.rs` (how paths are opened), then the actions.
 
-pub(super) mod definition;
+mod definition;
 mod delete;
 mod list;
 mod read;
 mod write;
 
-use crate::builtin::{read_params, source_id, unknown_action};
+use crate::builtin::{Builtin, Open, read_params, source_id, unknown_action};
 use crate::workspace::commitment::blocking;
 use crate::workspace::evidence::{self, Evidence, Found};
 use crate::workspace::path::WorkspacePath;
@@ -26,6 +26,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use crate::workspace::root::Spelling;
+
+pub(super) const BUILTIN: Builtin =
+    Builtin { actions: definition::actions, open: Open::OnPlaces(|_, places| Ok(Arc::new(Files::on(places)?))) };
 
 /// The source `files`.
 pub struct Files {

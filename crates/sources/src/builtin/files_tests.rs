@@ -1,7 +1,7 @@
 //! Tests of `files` on a real workspace, with other processes that interfere.
 
 use super::*;
-use crate::builtin::tests::{call, preview};
+use crate::builtin::tests::{call, preview, promised};
 use crate::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use crate::workspace::Kept;
 use crate::workspace::id::ID_FILE;
@@ -1052,4 +1052,15 @@ async fn what_a_path_can_never_reach_is_told_before_anybody_is_asked() {
     assert_eq!(checked_for("files.list", Scope::default(), Some(json!({ "path": "." }))).await, Ok(()));
     assert_eq!(checked_for("files.list", Scope::default(), Some(json!({}))).await, Ok(()));
     assert_eq!(checked(Scope::default(), None).await, Ok(()));
+}
+
+#[test]
+fn its_actions_and_their_tiers_are_these() {
+    let expected = [
+        "files.read_text R0 NoEffect Repeatable Unsupported",
+        "files.list R0 NoEffect Repeatable Unsupported",
+        "files.write_text R2 Reversible Repeatable Supported",
+        "files.delete R3 Reversible NotRepeatable Supported",
+    ];
+    assert_eq!(promised(&BUILTIN), expected);
 }

@@ -1,9 +1,9 @@
 //! `http`: requests to the hosts that an operator has allowed, and to no others. `web` decides what is allowed.
 
 mod calls;
-pub(super) mod definition;
+mod definition;
 
-use crate::builtin::{read_params, source_id, unknown_action};
+use crate::builtin::{Builtin, Open, read_params, source_id, unknown_action};
 use crate::web::HostRule;
 use calls::Calls;
 use countersign_core::source::{Asked, CallContext, Error, Output, Reconciled, Source};
@@ -12,6 +12,9 @@ use ipnet::IpNet;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+pub(super) const BUILTIN: Builtin =
+    Builtin { actions: definition::actions, open: Open::Once(|parts| Ok(Some(Arc::new(Http::new(parts.http.clone())?)))) };
 
 /// The hosts and networks that the operator allows. The default allows nothing.
 #[derive(Clone, Debug, Default)]
@@ -103,10 +106,6 @@ impl Source for Http {
 
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(self.find_out(context, action, params))
-    }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of `http` with real servers on this machine that answer, redirect, break off and stay silent.
 
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, context, preview, promised};
 use crate::limits::{HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use countersign_core::retry::FailureCause;
 use countersign_core::source::AfterError;
@@ -504,4 +504,10 @@ async fn what_broke_off_is_asked_for_again_only_under_a_key_the_provider_knows()
     let get = ActionId::parse("http.get").unwrap();
     let context = CallContext { may_ask_again: true, ..context() };
     assert_eq!(http.reconcile(&context, &get, &json!({ "url": server.url("/") })).await, Ok(Reconciled::Unknown));
+}
+
+#[test]
+fn its_actions_and_their_tiers_are_these() {
+    let expected = ["http.get R1 NoEffect Repeatable Unsupported", "http.request R3 NotReversible NotRepeatable Unsupported"];
+    assert_eq!(promised(&BUILTIN), expected);
 }

@@ -1,6 +1,6 @@
 //! `notify`: a message to the people of the org, shown inside the product as plain text.
 
-use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
+use crate::builtin::{Builtin, Open, VERSION, action_id, object_schema, read_params, source_id, unknown_action};
 use crate::limits::{MEDIUM_TIMEOUT_MS, NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use crate::words::{failed, refused};
 use countersign_core::action::Effect;
@@ -11,6 +11,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+pub(super) const BUILTIN: Builtin = Builtin {
+    actions: || Ok(vec![Arc::new(definition()?)]),
+    open: Open::Once(|parts| {
+        let (notifier, clock, random) = (Arc::clone(&parts.notifier), Arc::clone(&parts.clock), Arc::clone(&parts.random));
+        Ok(Some(Arc::new(Notify::new(notifier, clock, random)?)))
+    }),
+};
 
 /// The source `notify`.
 pub struct Notify {
@@ -94,10 +102,6 @@ impl Source for Notify {
     ) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(self.find_out(context))
     }
-
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
 }
 
 fn sent(notification: &NotificationId) -> Output {
@@ -126,7 +130,7 @@ fn meaning(error: ledger::Error) -> Error {
     }
 }
 
-pub(super) fn definition() -> Result<Action, crate::Error> {
+fn definition() -> Result<Action, crate::Error> {
     Ok(Action {
         version: VERSION.to_owned(),
         title: "Notify people".to_owned(),

@@ -1,7 +1,7 @@
 //! Tests of `notify` with a notifier that remembers notifications, or fails as told.
 
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, context, preview, promised};
 use countersign_core::InvocationId;
 use std::sync::Mutex;
 use testkit::clock::START;
@@ -116,4 +116,9 @@ async fn what_became_of_a_notification_is_told_by_its_row() {
     assert_eq!(working.reconcile(&context, &action, &params).await, Ok(Reconciled::Happened(sent)));
     let (_, away) = notify(Some(ledger::Error::Unavailable { message: "away".to_owned() }));
     assert!(away.reconcile(&context, &action, &params).await.is_err(), "nothing is concluded");
+}
+
+#[test]
+fn its_actions_and_their_tiers_are_these() {
+    assert_eq!(promised(&BUILTIN), ["notify.send R3 NotReversible NotRepeatable Unsupported"]);
 }

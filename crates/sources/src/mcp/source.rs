@@ -413,10 +413,6 @@ impl Source for McpSource {
         })
     }
 
-    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
-    }
-
     /// What a program had in memory is gone with the server that it answered. If it reaches nothing else, nothing is left of a call.
     fn reconcile<'a>(&'a self, _: &'a CallContext, _: &'a ActionId, _: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
         let left = if self.is_closed { Reconciled::DidNot } else { Reconciled::Unknown };

@@ -5,7 +5,7 @@ use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engin
 use countersign_core::allowed::AllowedList;
 use countersign_core::automation::{Automation, AutomationStatus, FiringReason};
 use countersign_core::batch::BatchStatus;
-use countersign_core::channel::{ChannelKind, DeliveryState};
+use countersign_core::channel::DeliveryState;
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
@@ -143,7 +143,7 @@ async fn add_channel(store: &Store, of: &Tenant, name: &str) -> ChannelId {
     let (tiers, bands) = (Vec::new(), Vec::new());
     let new = NewChannel {
         name: name.to_owned(),
-        kind: ChannelKind::Webhook,
+        kind: "webhook".to_owned(),
         settings,
         space: None,
         tiers,

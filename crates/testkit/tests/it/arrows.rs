@@ -109,7 +109,7 @@ const ARROWS: &[Arrow] = &[
     Arrow { from: "demo", to: &[], because: "the world outside of the demo knows nothing of us" },
     Arrow {
         from: "commands",
-        to: &["core", "receipt", "api", "store", "host", "homes", "demo"],
+        to: &["core", "receipt", "api", "store", "host", "homes", "notify", "demo"],
         because: "the command line is a door, and doors hold no rules",
     },
     Arrow { from: "cli", to: &["core", "host", "commands", "server"], because: "the binary is the command line with the server in it" },

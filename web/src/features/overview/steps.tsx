@@ -75,12 +75,7 @@ export function FirstSteps({ calls }: { calls: readonly Call[] }) {
           </Link>
           <Copy text="countersign user create NAME --role approver" />
         </Step>
-        <Step
-          name="notifications"
-          done={done}
-          title="Turn on notifications"
-          text="In this browser, or by a channel: a webhook, Slack or mail."
-        >
+        <Step name="notifications" done={done} title="Turn on notifications" text="In this browser, or by a channel, such as mail.">
           {state === 'off' && (
             <Button className="min-h-7" onClick={() => void ask()}>
               Notify me here

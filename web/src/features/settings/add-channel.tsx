@@ -1,21 +1,23 @@
 // Adds a channel: how it tells, and of which calls.
 import { useQuery } from '@tanstack/react-query'
 import { useId, useState } from 'react'
-import type { Schemas, Tier } from '@/api/types'
+import type { Tier } from '@/api/types'
 import { FormDialog } from '@/components/form-dialog'
 import { Copy, fieldClass } from '@/components/ui'
 import { SecretPicker } from '@/features/secrets/picker'
 import { spacesQuery } from '@/lib/spaces'
-import { type ChannelField, type ChannelForm, channelRequest, FIELDS, isLong, missing } from './model'
-import { addChannel } from './queries'
+import { type ChannelField, type ChannelForm, channelRequest, isLong, missing } from './model'
+import { addChannel, type ChannelKind } from './queries'
 
-const KINDS: Record<Schemas['ChannelKind'], string> = { webhook: 'a signed webhook', slack: 'a message in Slack', email: 'mail' }
 const TIERS: readonly Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
 
-export function AddChannel({ onClose, onAdded }: { onClose: () => void; onAdded: () => Promise<void> }) {
+type Props = { kinds: readonly ChannelKind[]; onClose: () => void; onAdded: () => Promise<void> }
+
+export function AddChannel({ kinds, onClose, onAdded }: Props) {
+  const [chosen, setChosen] = useState<string>()
+  const kind = kinds.find(each => each.kind === chosen) ?? kinds[0]
   const [form, setForm] = useState<ChannelForm>({
     name: '',
-    kind: 'webhook',
     texts: {},
     tiers: [],
     attendance: '',
@@ -23,16 +25,17 @@ export function AddChannel({ onClose, onAdded }: { onClose: () => void; onAdded:
     after: '',
   })
   const spaces = useQuery(spacesQuery)
+  if (!kind) return null
   const set = <Name extends keyof ChannelForm>(name: Name, value: ChannelForm[Name]) => setForm(old => ({ ...old, [name]: value }))
   return (
     <FormDialog
       title="Add a channel"
       verb="Add"
       wide
-      disabled={missing(form).length > 0}
+      disabled={missing(form, kind).length > 0}
       onClose={onClose}
       send={async () => {
-        await addChannel(channelRequest(form))
+        await addChannel(channelRequest(form, kind))
         await onAdded()
       }}
     >
@@ -49,21 +52,17 @@ export function AddChannel({ onClose, onAdded }: { onClose: () => void; onAdded:
         </label>
         <label>
           It tells by
-          <select
-            value={form.kind}
-            onChange={event => set('kind', event.target.value as ChannelForm['kind'])}
-            className={`${fieldClass} mt-1`}
-          >
-            {Object.entries(KINDS).map(([kind, words]) => (
-              <option key={kind} value={kind}>
-                {words}
+          <select value={kind.kind} onChange={event => setChosen(event.target.value)} className={`${fieldClass} mt-1`}>
+            {kinds.map(each => (
+              <option key={each.kind} value={each.kind}>
+                {each.title}
               </option>
             ))}
           </select>
         </label>
-        {FIELDS[form.kind].map(field => (
+        {kind.settings.map(field => (
           <SettingField
-            key={`${form.kind}${field.name}`}
+            key={`${kind.kind}${field.name}`}
             field={field}
             value={form.texts[field.name] ?? ''}
             onChange={text => set('texts', { ...form.texts, [field.name]: text })}
@@ -136,11 +135,11 @@ function SettingField({ field, value, onChange }: { field: ChannelField; value: 
     <div>
       <label htmlFor={id}>
         {field.label}
-        {field.isOptional && <span className="text-muted-fg"> (optional)</span>}
+        {!field.is_required && <span className="text-muted-fg"> (optional)</span>}
       </label>
       {isLong(field) ? (
         <textarea {...common} rows={2} placeholder={field.example} onChange={event => onChange(event.target.value)} />
-      ) : field.isSecret ? (
+      ) : field.shape === 'secret' ? (
         <span className="mt-1 block">
           <SecretPicker id={id} value={value} onChange={onChange} />
         </span>
@@ -148,7 +147,8 @@ function SettingField({ field, value, onChange }: { field: ChannelField; value: 
         <input {...common} placeholder={field.example} onChange={event => onChange(event.target.value)} />
       )}
       <span id={`${id}-hint`} className="block text-xs text-muted-fg">
-        {field.hint}
+        {field.help}
+        {isLong(field) && '; one on each line'}
       </span>
     </div>
   )

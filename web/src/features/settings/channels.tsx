@@ -15,16 +15,16 @@ import { channelsQuery } from '@/lib/waiting'
 import { AddChannel } from './add-channel'
 import { DeadNotices } from './dead-notices'
 import { only, tells } from './model'
-import { type Channel, removeChannel, testChannel } from './queries'
+import { type Channel, channelKindsQuery, removeChannel, testChannel } from './queries'
 
 export function Channels({ chosen, onChoose }: { chosen: string | undefined; onChoose: (channel: string | undefined) => void }) {
   const client = useQueryClient()
-  const channels = useQuery(channelsQuery)
+  const [channels, kinds] = [useQuery(channelsQuery), useQuery(channelKindsQuery)]
   const mayManage = useMay().includes('manage_policy')
   const [isAdding, setAdding] = useState(false)
   const [removing, setRemoving] = useState<Channel>()
   const done = () => client.invalidateQueries({ queryKey: channelsQuery.queryKey })
-  const add = mayManage && (
+  const add = mayManage && kinds.data && (
     <Button look="primary" onClick={() => setAdding(true)}>
       <Plus aria-hidden className="size-4" /> Add a channel
     </Button>
@@ -32,10 +32,11 @@ export function Channels({ chosen, onChoose }: { chosen: string | undefined; onC
   return (
     <>
       <Asked query={channels} />
+      <Asked query={kinds} />
       {channels.isPending && <Loading />}
       {channels.data?.length === 0 ? (
         <Empty title="Nobody is told of calls that wait">
-          <p className="mb-3">A channel tells people by a signed webhook, in Slack or by mail. It decides nothing.</p>
+          <p className="mb-3">A channel tells people where they look anyway. It decides nothing.</p>
           {add || <Copy text="countersign channel add --help" />}
         </Empty>
       ) : (
@@ -55,8 +56,9 @@ export function Channels({ chosen, onChoose }: { chosen: string | undefined; onC
           ))}
         </ul>
       )}
-      {isAdding && (
+      {isAdding && kinds.data && (
         <AddChannel
+          kinds={kinds.data}
           onClose={() => setAdding(false)}
           onAdded={async () => {
             setAdding(false)
@@ -97,7 +99,7 @@ function Row({
   onOpen: (isOpen: boolean) => void
   onRemove: () => void
 }) {
-  const spaces = useQuery(spacesQuery)
+  const [spaces, kinds] = [useQuery(spacesQuery), useQuery(channelKindsQuery)]
   const { error, busy, run } = useSending()
   const [tested, setTested] = useState<{ delivered: boolean; problem?: string | null }>()
   return (
@@ -109,7 +111,7 @@ function Row({
             <span className="rounded bg-muted px-1.5 text-xs">{channel.kind}</span>
             {channel.dead > 0 && <span className="text-xs text-danger">{counted(channel.dead, 'dead letter')}</span>}
           </p>
-          <p className="foreign font-mono text-xs">{line(tells(channel))}</p>
+          <p className="foreign font-mono text-xs">{line(tells(channel, kinds.data ?? []))}</p>
           <p className="text-xs text-muted-fg">
             {only(channel, spaces.data ?? [])} · {channel.after_seconds ? `after ${span(channel.after_seconds)}` : 'at once'} · added{' '}
             <When at={channel.created_at} />

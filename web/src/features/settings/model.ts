@@ -1,6 +1,6 @@
 // What the settings say of tokens and channels, and what their forms send. Pure.
 import type { Schemas, Tier } from '@/api/types'
-import type { Channel, Retention, Role, Token } from './queries'
+import type { Channel, ChannelKind, Retention, Role, Token } from './queries'
 
 export const ROLES: readonly Role[] = ['viewer', 'member', 'approver', 'admin', 'owner']
 export const MAY: Record<Role, string> = {
@@ -18,10 +18,10 @@ export function endOf(token: Token, now: number): string | undefined {
   return token.expires_at && Date.parse(token.expires_at) <= now ? 'expired' : undefined
 }
 
-/** Whom or what a channel tells. */
-export function tells(channel: Channel): string {
-  const settings = (channel.settings ?? {}) as Record<string, unknown>
-  const said = { webhook: settings.url, slack: settings.channel, email: settings.to }[channel.kind]
+/** Whom or what a channel tells: the first setting of its kind. */
+export function tells(channel: Channel, kinds: readonly ChannelKind[]): string {
+  const first = kinds.find(kind => kind.kind === channel.kind)?.settings[0]
+  const said = first && ((channel.settings ?? {}) as Record<string, unknown>)[first.name]
   return Array.isArray(said) ? said.join(', ') : String(said ?? '')
 }
 
@@ -38,7 +38,6 @@ export function only(channel: Channel, spaces: readonly { id: string; name: stri
 
 export type ChannelForm = {
   name: string
-  kind: Schemas['ChannelKind']
   /** What was typed for the settings, by their names. */
   texts: Record<string, string>
   tiers: readonly Tier[]
@@ -47,37 +46,10 @@ export type ChannelForm = {
   after: string
 }
 
-export type ChannelField = { name: string; label: string; hint: string; isSecret?: boolean; isOptional?: boolean; example?: string }
-
-/** What each kind of channel needs. */
-export const FIELDS: Record<Schemas['ChannelKind'], readonly ChannelField[]> = {
-  webhook: [
-    { name: 'url', label: 'Address', hint: 'An operator allows its host.', example: 'https://hooks.example.com/countersign' },
-    { name: 'secret', label: 'Secret that signs', hint: 'whsec_ and 24 to 64 bytes in base64.', isSecret: true },
-  ],
-  slack: [
-    { name: 'channel', label: 'Channel', hint: 'By its id.', example: 'C024BE91L' },
-    { name: 'token', label: 'Secret with the bot’s token', hint: '', isSecret: true },
-    { name: 'signing_secret', label: 'Secret with Slack’s signing secret', hint: '', isSecret: true },
-    {
-      name: 'users',
-      label: 'Who is who',
-      hint: 'A user of Slack and a person of ours on each line; only they can answer there.',
-      isOptional: true,
-      example: 'U123=robin',
-    },
-  ],
-  email: [
-    { name: 'to', label: 'To', hint: 'One address on each line.', example: 'robin@example.com' },
-    { name: 'from', label: 'From', hint: '', example: 'countersign@example.com' },
-    { name: 'server', label: 'Mail server', hint: '', example: 'smtps://mail.example.com' },
-    { name: 'username', label: 'User name there', hint: '', isOptional: true },
-    { name: 'password', label: 'Secret with the password', hint: '', isSecret: true, isOptional: true },
-  ],
-}
+export type ChannelField = ChannelKind['settings'][number]
 
 /** Several lines are several values. */
-export const isLong = (field: ChannelField): boolean => field.name === 'to' || field.name === 'users'
+export const isLong = (field: ChannelField): boolean => field.shape === 'recipients' || field.shape === 'people'
 
 const lines = (text: string): string[] =>
   text
@@ -86,14 +58,14 @@ const lines = (text: string): string[] =>
     .filter(Boolean)
 
 /** The request that a filled form makes. */
-export function channelRequest(form: ChannelForm): Schemas['NewChannelRequest'] {
+export function channelRequest(form: ChannelForm, kind: ChannelKind): Schemas['NewChannelRequest'] {
   const settings: Record<string, unknown> = {}
-  for (const field of FIELDS[form.kind]) {
+  for (const field of kind.settings) {
     const text = (form.texts[field.name] ?? '').trim()
     if (text === '') continue
-    if (field.name === 'to') settings.to = lines(text)
-    else if (field.name === 'users')
-      settings.users = Object.fromEntries(
+    if (field.shape === 'recipients') settings[field.name] = lines(text)
+    else if (field.shape === 'people')
+      settings[field.name] = Object.fromEntries(
         lines(text).map(pair => {
           const at = pair.indexOf('=')
           return at < 0 ? [pair, ''] : [pair.slice(0, at).trim(), pair.slice(at + 1).trim()]
@@ -103,7 +75,7 @@ export function channelRequest(form: ChannelForm): Schemas['NewChannelRequest'] 
   }
   return {
     name: form.name.trim(),
-    kind: form.kind,
+    kind: kind.kind,
     settings,
     tiers: [...form.tiers],
     attendance: form.attendance || undefined,
@@ -113,10 +85,13 @@ export function channelRequest(form: ChannelForm): Schemas['NewChannelRequest'] 
 }
 
 /** What must still be filled in. */
-export const missing = (form: ChannelForm): string[] => [
-  ...(form.name.trim() ? [] : ['Name']),
-  ...FIELDS[form.kind].filter(field => !field.isOptional && !(form.texts[field.name] ?? '').trim()).map(field => field.label),
-]
+export function missing(form: ChannelForm, kind: ChannelKind): string[] {
+  const isGiven = (name: string) => !!form.texts[name]?.trim()
+  const isNeeded = (field: ChannelField) =>
+    field.is_required || kind.settings.some(other => other.needs === field.name && isGiven(other.name))
+  const fields = kind.settings.filter(field => isNeeded(field) && !isGiven(field.name)).map(field => field.label)
+  return form.name.trim() ? fields : ['Name', ...fields]
+}
 
 export const KEPT: readonly { name: keyof Retention; flag: string; label: string; unit: string; without: string; goes: string }[] = [
   {

@@ -7,6 +7,7 @@ import { everyPage } from '@/lib/pages'
 export type User = Schemas['UserView']
 export type Token = Schemas['TokenView']
 export type Channel = Schemas['ChannelView']
+export type ChannelKind = Schemas['ChannelKindView']
 export type Package = Schemas['PackageView']
 export type Retention = Schemas['Retention']
 export type Role = Schemas['Role']
@@ -51,6 +52,11 @@ export const disableUser = (user: string) => body(api.POST('/api/v1/users/{user}
 export const addToken = (request: Schemas['NewTokenRequest']) => body(api.POST('/api/v1/tokens', { body: request }))
 export const revokeToken = (token: string) => body(api.POST('/api/v1/tokens/{token}/revoke', { params: { path: { token } } }))
 
+export const channelKindsQuery = queryOptions({
+  queryKey: ['channel-kinds'],
+  queryFn: async () => (await body(api.GET('/api/v1/channel-kinds'))).items,
+  staleTime: Number.POSITIVE_INFINITY,
+})
 export const addChannel = (request: Schemas['NewChannelRequest']) => body(api.POST('/api/v1/channels', { body: request }))
 export const testChannel = (channel: string) => body(api.POST('/api/v1/channels/{channel}/test', { params: { path: { channel } } }))
 export const removeChannel = (channel: string) => body(api.DELETE('/api/v1/channels/{channel}', { params: { path: { channel } } }))

@@ -10,9 +10,11 @@ const users = [
   { id: 'usr_y', name: 'robin', role: 'viewer', max_band: 'black', created_at: at },
 ]
 const all = { ...me, permissions: ['read', 'invoke', 'approve', 'manage_policy', 'manage_identity'] }
+const secret = { name: 'secret', label: 'Secret that signs', help: '', example: '', shape: 'secret', is_required: true }
 const answers: Parameters<typeof openPage>[1] = {
   'GET /api/v1/whoami': () => all,
   'GET /api/v1/users': () => list(users),
+  'GET /api/v1/channel-kinds': () => list([{ kind: 'webhook', title: 'a signed webhook', settings: [secret] }]),
   'GET /api/v1/tokens': () => list([{ id: 'tok_1', kind: 'user', name: 'laptop', user_id: 'usr_x', scopes: [], created_at: at }]),
 }
 

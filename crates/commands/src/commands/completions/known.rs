@@ -20,7 +20,7 @@ use api::rules::{BreakerView, GrantView, SwitchView};
 use api::run::RunView;
 use api::secret::SecretView;
 use api::source::AddedSourceView;
-use clap::Command;
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use countersign_core::limits::PAGE_ROWS_MAX;
 use serde_json::Value;
@@ -93,10 +93,14 @@ const KNOWN: &[(&str, Known)] = &[
     ("known_context", Known::Contexts),
 ];
 
-/// Adds the completions to every argument of the tree whose name is in `KNOWN`.
+/// Adds the completions to every argument of the tree whose name is in `KNOWN`, or that takes a secret.
 pub(super) fn offered(command: Command) -> Command {
-    let of = |argument: &str| KNOWN.iter().find(|(name, _)| *name == argument).map(|(_, known)| *known);
-    let command = command.mut_args(|argument| match of(argument.get_id().as_str()) {
+    let of = |argument: &Arg| {
+        let takes_secret = argument.get_value_names().is_some_and(|names| names.iter().any(|name| name == "SECRET"));
+        let name = if takes_secret { "secret" } else { argument.get_id().as_str() };
+        KNOWN.iter().find(|(known, _)| *known == name).map(|(_, known)| *known)
+    };
+    let command = command.mut_args(|argument| match of(&argument) {
         Some(known) if argument.get_action().takes_values() => argument.add(ArgValueCandidates::new(move || candidates(known))),
         Some(_) | None => argument,
     });

@@ -12,7 +12,7 @@ use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(in crate::builtin) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
+pub(super) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
     Ok(vec![Arc::new(search()?), Arc::new(fetch()?), Arc::new(add()?), Arc::new(import_folder()?), Arc::new(tag()?), Arc::new(remove()?)])
 }
 

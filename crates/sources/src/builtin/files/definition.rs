@@ -8,7 +8,7 @@ use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(in crate::builtin) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
+pub(super) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
     Ok(vec![Arc::new(read_text()?), Arc::new(list()?), Arc::new(write_text()?), Arc::new(delete()?)])
 }
 

@@ -2,7 +2,7 @@
 //! order in which things happened, and what is given up stays until somebody asks for it once more.
 
 use crate::harness::{Home, Kind, TOLD, Tenant, World, everything, on_both_engines};
-use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState, Moment};
+use countersign_core::channel::{Channel, Delivery, DeliveryState, Moment};
 use countersign_core::ledger::{Approved, Finished, Held, Hold, Row};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::{EventFeed, Invocations, Rules};
@@ -33,7 +33,7 @@ on_both_engines!(
 fn webhook(name: &str) -> NewChannel {
     NewChannel {
         name: name.to_owned(),
-        kind: ChannelKind::Webhook,
+        kind: "webhook".to_owned(),
         settings: json!({ "url": "https://example.com/hook", "secret": "hook" }),
         space: None,
         tiers: Vec::new(),
@@ -198,7 +198,7 @@ async fn the_channels_that_a_call_concerns_are_told_of_it(kind: Kind) {
         add(store, &tenant, new).await;
     }
     let mail = NewChannel {
-        kind: ChannelKind::Email,
+        kind: "email".to_owned(),
         settings: json!({ "to": ["robin", "sam"], "from": "c@example.com", "server": "smtp://127.0.0.1" }),
         ..webhook("mail")
     };
