@@ -5,7 +5,7 @@ use super::sample::sample;
 use super::slack::SlackWire;
 use super::smtp::SmtpWire;
 use super::webhook::WebhookWire;
-use super::{DeliveryError, Notice, Who, Wire};
+use super::{DeliveryError, Notice, Who, Wire, unfit};
 use crate::limits::{
     COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS, DELIVERY_RETRY_MS_MAX,
 };
@@ -13,7 +13,7 @@ use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
 use countersign_core::principal::Permission;
-use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
+use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes, source};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
 use ipnet::IpNet;
@@ -126,13 +126,13 @@ impl Courier {
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.
-    pub async fn refusal(&self, org: &OrgId, kind: ChannelKind, settings: &Value) -> Option<String> {
+    pub async fn refusal(&self, org: &OrgId, kind: ChannelKind, settings: &Value) -> Option<source::Error> {
         let Some(wire) = self.0.wires.get(&kind) else {
-            return Some(format!("this server has no channels of the kind `{kind}`"));
+            return Some(unfit(format!("this server has no channels of the kind `{kind}`")));
         };
         match wire.refusal(settings) {
             Some(refusal) => Some(refusal),
-            None => wire.secret_refusal(org, settings).await,
+            None => wire.secret_refusal(org, settings).await.map(unfit),
         }
     }
 
