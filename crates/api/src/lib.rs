@@ -8,6 +8,7 @@ pub mod artifact;
 pub mod automation;
 pub mod batch;
 pub mod channel;
+pub mod codes;
 pub mod compat;
 pub mod connection;
 pub mod document;
@@ -28,7 +29,8 @@ pub mod secret;
 pub mod source;
 pub mod stream;
 
-pub use problem::{Code, Problem};
+pub use codes::{Advice, Code, NextStep};
+pub use problem::Problem;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -294,12 +294,12 @@ pub enum Error {
     /// We are too busy to ask the source now. This says nothing about the source.
     #[error("source `{source_id}` was not asked: {message}; nothing was done, retrying is safe")]
     NoTurn { source_id: String, message: String },
-    #[error("source `{source_id}` did not answer within {timeout_ms} ms; the effect may have happened")]
+    #[error("{}; {}", not_answered(source_id, *timeout_ms), AfterError::Unknown.in_words())]
     TimedOut { source_id: String, timeout_ms: u64 },
-    #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
+    #[error("{}; {}", broken(source_id, message), AfterError::Unknown.in_words())]
     Broken { source_id: String, message: String },
     /// The source answered that the call failed. What it did until then is not known.
-    #[error("source `{source_id}` reported an error: {message}; {}", after.in_words())]
+    #[error("{}; {}", reported(source_id, message), after.in_words())]
     Reported {
         source_id: String,
         message: String,
@@ -370,8 +370,19 @@ impl Error {
 
     /// The message without its remark about the effect, for when it is known that there was none.
     pub fn without_conclusion(&self) -> String {
-        let text = self.to_string();
-        text.strip_suffix("; the effect may have happened").map_or_else(|| text.clone(), str::to_owned)
+        match self {
+            Self::TimedOut { source_id, timeout_ms } => not_answered(source_id, *timeout_ms),
+            Self::Broken { source_id, message } => broken(source_id, message),
+            Self::Reported { source_id, message, after: AfterError::Unknown, .. } => reported(source_id, message),
+            Self::Reported { after: AfterError::NoEffect, .. }
+            | Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::NoTurn { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => self.to_string(),
+        }
     }
 
     /// Why there was no turn to ask the source, if that is the error. It says nothing about earlier attempts.
@@ -433,6 +444,18 @@ impl Error {
             Self::PreviewUnsupported { .. } => "dry_run_unsupported",
         }
     }
+}
+
+fn not_answered(source: &str, timeout_ms: u64) -> String {
+    format!("source `{source}` did not answer within {timeout_ms} ms")
+}
+
+fn broken(source: &str, message: &str) -> String {
+    format!("the connection to source `{source}` broke after the call was sent: {message}")
+}
+
+fn reported(source: &str, message: &str) -> String {
+    format!("source `{source}` reported an error: {message}")
 }
 
 /// Whether a failure with this code was a time-out, of a source or of a package's code.

@@ -24,9 +24,6 @@ pub const HELPER: &str = "/proc/self/exe";
 /// Tells a program which file descriptor its network access is.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 
-/// The end of error messages that say the program has not started.
-const NOTHING_RAN: &str = "; nothing ran, retrying is safe";
-
 /// Where package code and commands run.
 pub struct SandboxJail {
     sandbox: Result<Sandbox, String>,
@@ -89,17 +86,12 @@ fn left_of(wall_ms: u64, waited: Duration) -> u64 {
 
 /// Translates an error of the sandbox. Only if the program cannot have started does the error say that nothing ran.
 fn without_outcome(error: &sandbox::Error) -> Error {
-    let mut message = error.to_string();
+    let message = error.to_string();
     match error {
         sandbox::Error::Unavailable { .. } => Error::Unavailable { message },
         sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
-        sandbox::Error::Host { started: false, .. } => {
-            // `Busy` itself says that nothing ran. The suffix is removed because the caller may have to add that an effect has already
-            // happened.
-            let said = message.strip_suffix(NOTHING_RAN).map_or(message.len(), str::len);
-            message.truncate(said);
-            Error::Busy { message }
-        }
+        // `Busy` itself says that nothing ran: the caller may have to add that an effect has already happened.
+        sandbox::Error::Host { what, why, started: false } => Error::Busy { message: format!("the sandbox could not {what}: {why}") },
         sandbox::Error::Host { started: true, .. } | sandbox::Error::Immortal { .. } => Error::Lost { message },
     }
 }
@@ -270,7 +262,7 @@ mod tests {
             let (found, message) = match without_outcome(&error) {
                 Error::Unavailable { message } => ("unavailable", message),
                 Error::Refused { message } => ("refused", message),
-                Error::Busy { message } => ("busy", message + NOTHING_RAN),
+                Error::Busy { message } => ("busy", message + "; nothing ran, retrying is safe"),
                 Error::Lost { message } => ("lost", message),
             };
             assert_eq!((found, &message), (expected, &said));

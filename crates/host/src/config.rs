@@ -13,16 +13,15 @@ pub use workers::Workers;
 
 use crate::limits;
 use crate::tls::TlsFiles;
-use artifacts::ArtifactsSection;
+use countersign_core::Secret;
 use countersign_core::limiter::RateLimits;
-use email::EmailSection;
 use ipnet::IpNet;
-use oidc::OidcSection;
 use pipeline::RewardWeights;
 use serde::Deserialize;
 use sources::command::AllowedCommand;
 use sources::mcp::AllowedProgram;
 use sources::web::HostRule;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -33,63 +32,6 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const FILE_NAME: &str = "countersign.toml";
 /// Variables with the same prefix that the command line reads, not the server.
 const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "CONTEXT", "CONFIG_HOME", "CA_CERT"];
-
-/// Everything the server is built from.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub data: PathBuf,
-    pub listen: String,
-    /// The certificate to show and its key; absent: plain HTTP.
-    pub tls: Option<TlsFiles>,
-    /// The proxies whose word counts for who a client is and what it asked for.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The headers that these proxies write. What they do not write, a client may have written.
-    pub proxy_headers: Vec<ProxyHeader>,
-    /// A PostgreSQL URL; absent: SQLite inside `data`.
-    pub database: Option<String>,
-    pub redis: Option<String>,
-    pub http_allowed_hosts: Vec<HostRule>,
-    pub http_allowed_networks: Vec<IpNet>,
-    /// How often a session may invoke in a minute, and, if set, a person with all that acts for them, and a space.
-    pub invocations_per_minute: RateLimits,
-    /// Absent: text if the log goes to a terminal, otherwise JSON.
-    pub log_format: Option<LogFormat>,
-    pub log_level: Targets,
-    /// The file with the master key; absent: `master.key` inside `data`, created at the first start.
-    pub master_key_file: Option<PathBuf>,
-    /// Whether code of packages may run, in the sandbox. If not, packages are listed and calls to them are refused.
-    pub allow_plugin_code_execution: bool,
-    /// Whether programs that an operator allows by name may be MCP servers. They may, unless the setting above is `false`.
-    pub allow_mcp_commands: bool,
-    /// Whether the profile `default` may run without Landlock if the kernel does not support enough of it. Every outcome then says so.
-    pub allow_degraded: bool,
-    /// The hosts that package code may send requests to, if its manifest names them too.
-    pub package_allowed_hosts: Vec<HostRule>,
-    pub package_allowed_networks: Vec<IpNet>,
-    /// The hosts that sources and connections may reach: MCP servers, and those where people log in.
-    pub source_allowed_hosts: Vec<HostRule>,
-    pub source_allowed_networks: Vec<IpNet>,
-    /// The address at which people and authorization servers reach this server, if it is not the one it listens on.
-    pub public_url: Option<String>,
-    /// Where Slack is, if it is elsewhere than usual. The tokens of channels are sent there.
-    pub slack_api_url: Option<String>,
-    /// The programs that may be MCP servers.
-    pub mcp_commands: Vec<AllowedProgram>,
-    /// How many sources the admins of one org may add.
-    pub max_sources: u32,
-    /// The commands that may verify an effect.
-    pub command_allowlist: Vec<AllowedCommand>,
-    /// The weight of each part of a receipt's reward.
-    pub reward_weights: RewardWeights,
-    /// The mail servers that there are.
-    pub email: EmailConfig,
-    /// Where people sign in; absent: with tokens only.
-    pub oidc: Option<OidcConfig>,
-    /// How many runs of automations this server works on at once.
-    pub workers: Workers,
-    /// Where artifacts are kept.
-    pub artifacts: ArtifactsConfig,
-}
 
 /// A header in which a proxy says who asked it, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,121 +96,275 @@ pub enum ConfigError {
     InvalidValue { name: String, message: String },
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    listen: Option<String>,
-    tls_cert: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    trusted_proxies: Option<Vec<String>>,
-    proxy_headers: Option<Vec<String>>,
-    database: Option<String>,
-    redis: Option<String>,
-    master_key_file: Option<PathBuf>,
-    allow_plugin_code_execution: Option<bool>,
-    allow_degraded: Option<bool>,
-    package_allowed_hosts: Option<Vec<String>>,
-    package_allowed_networks: Option<Vec<String>>,
-    source_allowed_hosts: Option<Vec<String>>,
-    source_allowed_networks: Option<Vec<String>>,
-    public_url: Option<String>,
-    slack_api_url: Option<String>,
-    #[serde(default)]
-    mcp_commands: Vec<AllowedProgram>,
-    max_sources: Option<u32>,
-    command_allowlist: Option<Vec<String>>,
-    reward_weights: Option<Vec<String>>,
-    #[serde(default)]
-    http: HttpSection,
-    #[serde(default)]
-    limits: LimitsSection,
-    #[serde(default)]
-    log: LogSection,
-    #[serde(default)]
-    email: EmailSection,
-    #[serde(default)]
-    oidc: OidcSection,
-    #[serde(default)]
-    workers: WorkersSection,
-    #[serde(default)]
-    artifacts: ArtifactsSection,
+/// Everything that is said of a setting in `docs/guides/configuration.md`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedSetting {
+    /// Without the prefix that all have; none if only the file has it.
+    pub variable: Option<String>,
+    /// With its table; none if only a variable has it.
+    pub key: Option<String>,
+    pub what: &'static str,
+    pub default: &'static str,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HttpSection {
-    allowed_hosts: Option<Vec<String>>,
-    allowed_networks: Option<Vec<String>>,
+/// A table of the file. Each of its keys is a variable too, unless it is `only` in one of them.
+macro_rules! table {
+    (
+        $name:ident, $table:literal, $prefix:literal,
+        { $($(#[$attr:meta])* $key:ident: $raw:ty $(, only $only:ident)?, $what:literal, $default:literal;)* },
+        { $($inner:ident: $Inner:ty,)* }
+    ) => {
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct $name {
+            $($(#[$attr])* $key: Option<$raw>,)*
+            $(#[serde(default)] $inner: $Inner,)*
+        }
+
+        impl $name {
+            /// Takes a variable, named in lower case without the prefix of all; `false` if it is of another table.
+            fn take(&mut self, variable: &str, value: &str) -> Result<bool, ConfigError> {
+                $(if variable == concat!($prefix, stringify!($key)) && has_variable(&[$(stringify!($only))?]) {
+                    self.$key = Some(from_variable(variable, value)?);
+                    return Ok(true);
+                })*
+                $(if self.$inner.take(variable, value)? {
+                    return Ok(true);
+                })*
+                Ok(false)
+            }
+
+            /// These settings, and those of the other where there is none.
+            fn or(self, other: Self) -> Self {
+                Self { $($key: self.$key.or(other.$key),)* $($inner: self.$inner.or(other.$inner),)* }
+            }
+
+            fn described() -> Vec<DescribedSetting> {
+                let own = vec![$(described(
+                    concat!($prefix, stringify!($key)), concat!($table, stringify!($key)), &[$(stringify!($only))?], $what, $default
+                )),*];
+                let inner: Vec<Vec<DescribedSetting>> = vec![$(<$Inner>::described()),*];
+                own.into_iter().chain(inner.into_iter().flatten()).collect()
+            }
+        }
+    };
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitsSection {
-    invocations_per_minute: Option<u32>,
-    person_invocations_per_minute: Option<u32>,
-    space_invocations_per_minute: Option<u32>,
+/// Declares every setting once: its key, the type that file and variable have, what the docs say of it, and, after `=>`, the field of `Config`
+/// with what makes it of the setting. What is made of several is `made` apart.
+macro_rules! settings {
+    (
+        root {
+            $($(#[$attr:meta])* $key:ident: $raw:ty $(, only $only:ident)?, $what:literal, $default:literal
+                $(=> $(#[$doc:meta])* $field:ident: $type:ty = $read:expr)?;)*
+        }
+        $(table $inner:ident: $Inner:ident, $table:literal, $prefix:literal {
+            $($(#[$in_attr:meta])* $in_key:ident: $in_raw:ty $(, only $in_only:ident)?, $in_what:literal, $in_default:literal
+                $(=> $(#[$in_doc:meta])* $in_field:ident: $in_type:ty = $in_read:expr)?;)*
+        })*
+        also { $($other:ident: $Other:ty,)* }
+        made { $($(#[$made_doc:meta])* $made:ident: $Made:ty,)* }
+    ) => {
+        table!(File, "", "", { $($(#[$attr])* $key: $raw $(, only $only)?, $what, $default;)* }, { $($inner: $Inner,)* $($other: $Other,)* });
+        $(table!($Inner, $table, $prefix, { $($(#[$in_attr])* $in_key: $in_raw $(, only $in_only)?, $in_what, $in_default;)* }, {});)*
+
+        /// Everything the server is built from.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $($($(#[$doc])* pub $field: $type,)?)*
+            $($($($(#[$in_doc])* pub $in_field: $in_type,)?)*)*
+            $($(#[$made_doc])* pub $made: $Made,)*
+        }
+
+        /// What is made of several settings.
+        struct ComposedSettings {
+            $($made: $Made,)*
+        }
+
+        impl Config {
+            fn of(file: File, made: ComposedSettings) -> Result<Self, ConfigError> {
+                Ok(Self {
+                    $($($field: read(stringify!($key), file.$key, $read)?,)?)*
+                    $($($($in_field: read(concat!($table, stringify!($in_key)), file.$inner.$in_key, $in_read)?,)?)*)*
+                    $($made: made.$made,)*
+                })
+            }
+        }
+    };
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LogSection {
-    format: Option<LogFormat>,
-    level: Option<String>,
+fn read<R, T>(name: &str, set: Option<R>, read: impl FnOnce(&str, Option<R>) -> Result<T, ConfigError>) -> Result<T, ConfigError> {
+    read(name, set)
+}
+
+fn has_variable(only: &[&str]) -> bool {
+    only != ["file"]
+}
+
+fn described(variable: &str, key: &str, only: &[&str], what: &'static str, default: &'static str) -> DescribedSetting {
+    let variable = has_variable(only).then(|| variable.to_uppercase());
+    DescribedSetting { variable, key: (only != ["variable"]).then(|| key.to_owned()), what, default }
+}
+
+settings! {
+    root {
+        listen: String, "address", "`127.0.0.1:7117`" => listen: String = listen_address;
+        tls_cert: PathBuf, "certificate for https, with its chain, [below](#https)", "none: plain HTTP";
+        tls_key: PathBuf, "key of the certificate", "none";
+        trusted_proxies: Vec<String>, "networks of [proxies](#behind-a-proxy) whose headers are believed", "none" =>
+            /// The proxies whose word counts for who a client is and what it asked for.
+            trusted_proxies: Vec<IpNet> = all;
+        proxy_headers: Vec<String>, "the [headers](#behind-a-proxy) that these proxies write",
+            "`forwarded`, `x-forwarded-for`, `x-forwarded-proto`, `x-forwarded-host`" =>
+            /// The headers that these proxies write. What they do not write, a client may have written.
+            proxy_headers: Vec<ProxyHeader> = |name, set| if set.is_none() { Ok(ProxyHeader::ALL.to_vec()) } else { all(name, set) };
+        database: String, "PostgreSQL", "SQLite in the data folder" =>
+            /// A PostgreSQL URL; absent: SQLite inside `data`.
+            database: Option<String> = as_it_is;
+        redis: String, "Redis, for a shared rate limit", "counted in memory" => redis: Option<String> = as_it_is;
+        allow_plugin_code_execution: bool, "run code of packages",
+            "packages are listed, their code does not run; programs that an operator allows [as MCP servers](#programs-as-mcp-servers) do. With `false` neither runs" =>
+            /// Whether code of packages may run, in the sandbox. If not, packages are listed and calls to them are refused.
+            allow_plugin_code_execution: bool = or_default;
+        allow_degraded: bool, "run code without full Landlock", "`false`: no code runs if the kernel has no Landlock or too old a version" =>
+            /// Whether the profile `default` may run without Landlock if the kernel does not support enough of it. Every outcome then says so.
+            allow_degraded: bool = or_default;
+        package_allowed_hosts: Vec<String>, "hosts that code of packages may reach", "none" =>
+            /// The hosts that package code may send requests to, if its manifest names them too.
+            package_allowed_hosts: Vec<HostRule> = all;
+        package_allowed_networks: Vec<String>, "non-public networks that code of packages may reach", "none" =>
+            package_allowed_networks: Vec<IpNet> = networks;
+        source_allowed_hosts: Vec<String>,
+            "hosts that [MCP servers](../concepts/sources.md), [connections](../concepts/connections.md) and [channels](notifications.md) may reach, beside [those allowed since](#what-sources-may-use)",
+            "none" =>
+            /// The hosts that sources and connections may reach: MCP servers, and those where people log in.
+            source_allowed_hosts: Vec<HostRule> = all;
+        source_allowed_networks: Vec<String>, "non-public networks that they may reach, and programs of sources", "none" =>
+            source_allowed_networks: Vec<IpNet> = networks;
+        public_url: String, "address at which people reach this server, for logins and for links in [messages of channels](notifications.md)",
+            "what a trusted proxy tells, else the address it listens on";
+        slack_api_url: String, "where Slack is, for [channels](notifications-slack.md): their tokens are sent there, and its host must be allowed too",
+            "`https://slack.com/api`" =>
+            /// Where Slack is, if it is elsewhere than usual. The tokens of channels are sent there.
+            slack_api_url: Option<String> = |name, set| set.map(|text| base_url(name, &text)).transpose();
+        mcp_commands: Vec<AllowedProgram>, only file, "programs that may be MCP servers, [below](#programs-as-mcp-servers)", "none" =>
+            /// The programs that may be MCP servers.
+            mcp_commands: Vec<AllowedProgram> = mcp_commands;
+        max_sources: u32, "sources that the admins of an org may add, up to 1 000", "20" =>
+            /// How many sources the admins of one org may add.
+            max_sources: u32 = max_sources;
+        command_allowlist: Vec<String>, "commands that may verify a call", "none" =>
+            /// The commands that may verify an effect.
+            command_allowlist: Vec<AllowedCommand> = all;
+        reward_weights: Vec<String>, "weights of [the reward](../concepts/receipts.md#the-reward)",
+            "`success=0.6`, `quality=0.3`, `cost=0.05`, `latency=0.05`" =>
+            /// The weight of each part of a receipt's reward.
+            reward_weights: RewardWeights = reward_weights;
+        master_key_file: PathBuf, "master key", "`master.key` in the data folder, made at first start" =>
+            /// The file with the master key; absent: `master.key` inside `data`, created at the first start.
+            master_key_file: Option<PathBuf> = as_it_is;
+    }
+    table http: HttpSection, "http.", "http_" {
+        allowed_hosts: Vec<String>, "hosts the `http` actions may reach", "none" => http_allowed_hosts: Vec<HostRule> = all;
+        allowed_networks: Vec<String>, "non-public networks the `http` actions may reach", "none" => http_allowed_networks: Vec<IpNet> = networks;
+    }
+    table limits: LimitsSection, "limits.", "" {
+        invocations_per_minute: u32, "invocations per session and minute", "60";
+        person_invocations_per_minute: u32, "invocations per person and minute, with all that acts for them", "no limit";
+        space_invocations_per_minute: u32, "invocations per space and minute", "no limit";
+    }
+    table log: LogSection, "log.", "log_" {
+        format: LogFormat, "log format, `json` or `text`", "`text` on a terminal, else `json`" =>
+            /// Absent: text if the log goes to a terminal, otherwise JSON.
+            log_format: Option<LogFormat> = as_it_is;
+        level: String, "log level, such as `info` or `info,store=debug`", "`info`" => log_level: Targets = log_level;
+    }
+    table artifacts: ArtifactsSection, "artifacts.", "artifacts_" {
+        url: String, "bucket for [artifacts](../concepts/artifacts.md#where-the-bytes-are), with a prefix if you like: `s3://bucket/prefix`",
+            "none: `artifacts` in the data folder";
+        endpoint: String, "where the server of the bucket is", "Amazon's";
+        region: String, "region of the bucket", "`us-east-1`";
+        access_key_id: String, "key for the bucket", "what the variables `AWS_…` or the machine say";
+        // A file of settings is no place for a secret.
+        #[serde(skip)]
+        secret_access_key: Secret<String>, only variable, "secret of the key", "none";
+        secret_access_key_file: PathBuf, "file with the secret of the key", "none";
+    }
+    table email: EmailSection, "email.", "email_" {
+        server: String, "mail server for orgs without a [mail connection](../concepts/connections.md#mail-servers), [here](notifications-email.md)", "none";
+        from: String, "address that mail comes from", "none";
+        username: String, "user at the mail server", "none";
+        password_file: PathBuf, "file with the password of that user", "none";
+        allowed_servers: Vec<String>, "further mail servers that connections and channels may name",
+            "none; without any server `email.send` is not offered";
+        ca_cert: PathBuf, "authorities that certificates of mail servers are checked by", "the usual public ones";
+    }
+    table oidc: OidcSection, "oidc.", "oidc_" {
+        name: String, "what people call the [issuer](#sign-in-with-openid-connect) where they sign in", "its host";
+        issuer: String, "the issuer, exactly as it writes itself in its metadata", "none: people log in with tokens only";
+        client_id: String, "client id there", "none";
+        #[serde(skip)]
+        client_secret: Secret<String>, only variable, "secret of the client", "none: a public client";
+        client_secret_file: PathBuf, "file with the secret of the client", "none";
+        scopes: Vec<String>, "scopes that are asked for", "`openid`, `profile`, `email`";
+        groups_claim: String, "claim with the groups", "`groups`";
+        roles: BTreeMap<String, String>, "role that each group gives, such as `ops=admin`", "none: nobody signs in";
+        org: String, "name or id of the org that people sign in to", "the first one";
+        allowed_hosts: Vec<String>, "hosts that the issuer names for its endpoints, beside its own", "none";
+        allowed_networks: Vec<String>, "non-public networks that the issuer is in", "none";
+    }
+    also { workers: WorkersSection, }
+    made {
+        data: PathBuf,
+        /// The certificate to show and its key; absent: plain HTTP.
+        tls: Option<TlsFiles>,
+        /// How often a session may invoke in a minute, and, if set, a person with all that acts for them, and a space.
+        invocations_per_minute: RateLimits,
+        /// Whether programs that an operator allows by name may be MCP servers. They may, unless `allow_plugin_code_execution` is `false`.
+        allow_mcp_commands: bool,
+        /// The address at which people and authorization servers reach this server, if it is not the one it listens on.
+        public_url: Option<String>,
+        /// The mail servers that there are.
+        email: EmailConfig,
+        /// Where people sign in; absent: with tokens only.
+        oidc: Option<OidcConfig>,
+        /// How many runs of automations this server works on at once.
+        workers: Workers,
+        /// Where artifacts are kept.
+        artifacts: ArtifactsConfig,
+    }
 }
 
 impl Config {
     /// Flags win over the environment, the environment over the file, the file over defaults.
     pub fn load(flags: Flags, env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
-        let env = Environment::read(env)?;
-        let data = flags.data.or(env.data).unwrap_or_else(|| DEFAULT_DATA.into());
-        let file = read_file(flags.config.or(env.config), &data)?;
-        let hosts = env.http_allowed_hosts.or(file.http.allowed_hosts).unwrap_or_default();
-        let commands = env.command_allowlist.or(file.command_allowlist).unwrap_or_default();
-        let networks = env.http_allowed_networks.or(file.http.allowed_networks).unwrap_or_default();
-        let package_hosts = env.package_allowed_hosts.or(file.package_allowed_hosts).unwrap_or_default();
-        let package_networks = env.package_allowed_networks.or(file.package_allowed_networks).unwrap_or_default();
-        let source_hosts = env.source_allowed_hosts.or(file.source_allowed_hosts).unwrap_or_default();
-        let source_networks = env.source_allowed_networks.or(file.source_allowed_networks).unwrap_or_default();
-        let proxies = env.trusted_proxies.or(file.trusted_proxies).unwrap_or_default();
-        let proxy_headers = env.proxy_headers.or(file.proxy_headers).map(|named| parse_all("proxy_headers", &named)).transpose()?;
-        let code = env.allow_plugin_code_execution.or(file.allow_plugin_code_execution);
-        let tls = tls(flags.tls_cert.or(env.tls_cert).or(file.tls_cert), flags.tls_key.or(env.tls_key).or(file.tls_key))?;
-        Ok(Self {
-            listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
-            trusted_proxies: parse_all("trusted_proxies", &proxies)?,
-            proxy_headers: proxy_headers.unwrap_or_else(|| ProxyHeader::ALL.to_vec()),
-            database: flags.database.or(env.database).or(file.database),
-            redis: flags.redis.or(env.redis).or(file.redis),
-            http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
-            http_allowed_networks: parse_networks("http.allowed_networks", &networks)?,
-            invocations_per_minute: RateLimits {
-                session: env.invocations_per_minute.or(file.limits.invocations_per_minute).unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
-                person: env.person_invocations_per_minute.or(file.limits.person_invocations_per_minute),
-                space: env.space_invocations_per_minute.or(file.limits.space_invocations_per_minute),
-            },
-            log_format: env.log_format.or(file.log.format),
-            log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
-            master_key_file: env.master_key_file.or(file.master_key_file),
-            allow_plugin_code_execution: code.unwrap_or(false),
-            allow_mcp_commands: code.unwrap_or(true),
-            allow_degraded: env.allow_degraded.or(file.allow_degraded).unwrap_or(false),
-            package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
-            package_allowed_networks: parse_networks("package_allowed_networks", &package_networks)?,
-            source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
-            source_allowed_networks: parse_networks("source_allowed_networks", &source_networks)?,
-            public_url: env.public_url.or(file.public_url).map(|text| public_url(text, tls.as_ref())).transpose()?,
-            slack_api_url: env.slack_api_url.or(file.slack_api_url).map(|text| base_url("slack_api_url", &text)).transpose()?,
-            tls,
-            mcp_commands: mcp_commands(file.mcp_commands)?,
-            max_sources: max_sources(env.max_sources.or(file.max_sources))?,
-            command_allowlist: parse_all("command_allowlist", &commands)?,
-            reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
-            email: env.email.or(file.email).read()?,
-            oidc: env.oidc.or(file.oidc).read()?,
-            workers: env.workers.or(file.workers).read()?,
-            artifacts: env.artifacts.or(file.artifacts).read()?,
+        let Environment { data, config, settings } = Environment::read(env)?;
+        let data = flags.data.or(data).unwrap_or_else(|| DEFAULT_DATA.into());
+        let Flags { listen, tls_cert, tls_key, database, redis, .. } = flags;
+        let said = File { listen, tls_cert, tls_key, database, redis, ..File::default() };
+        let mut file = said.or(settings).or(read_file(flags.config.or(config), &data)?);
+        let tls = tls(file.tls_cert.take(), file.tls_key.take())?;
+        let made = ComposedSettings {
             data,
-        })
+            invocations_per_minute: RateLimits {
+                session: file.limits.invocations_per_minute.unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
+                person: file.limits.person_invocations_per_minute,
+                space: file.limits.space_invocations_per_minute,
+            },
+            allow_mcp_commands: file.allow_plugin_code_execution.unwrap_or(true),
+            public_url: file.public_url.take().map(|text| public_url(text, tls.as_ref())).transpose()?,
+            tls,
+            email: std::mem::take(&mut file.email).read()?,
+            oidc: std::mem::take(&mut file.oidc).read()?,
+            workers: std::mem::take(&mut file.workers).read()?,
+            artifacts: std::mem::take(&mut file.artifacts).read()?,
+        };
+        Self::of(file, made)
+    }
+
+    /// What can be set in the file and in variables.
+    pub fn described() -> Vec<DescribedSetting> {
+        File::described()
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -276,80 +372,13 @@ impl Config {
     }
 }
 
+/// What is said in variables.
 #[derive(Default)]
 struct Environment {
     data: Option<PathBuf>,
     config: Option<PathBuf>,
-    listen: Option<String>,
-    tls_cert: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    trusted_proxies: Option<Vec<String>>,
-    proxy_headers: Option<Vec<String>>,
-    database: Option<String>,
-    redis: Option<String>,
-    http_allowed_hosts: Option<Vec<String>>,
-    http_allowed_networks: Option<Vec<String>>,
-    invocations_per_minute: Option<u32>,
-    person_invocations_per_minute: Option<u32>,
-    space_invocations_per_minute: Option<u32>,
-    log_format: Option<LogFormat>,
-    log_level: Option<String>,
-    master_key_file: Option<PathBuf>,
-    allow_plugin_code_execution: Option<bool>,
-    allow_degraded: Option<bool>,
-    package_allowed_hosts: Option<Vec<String>>,
-    package_allowed_networks: Option<Vec<String>>,
-    source_allowed_hosts: Option<Vec<String>>,
-    source_allowed_networks: Option<Vec<String>>,
-    public_url: Option<String>,
-    slack_api_url: Option<String>,
-    max_sources: Option<u32>,
-    command_allowlist: Option<Vec<String>>,
-    reward_weights: Option<Vec<String>>,
-    email: EmailSection,
-    oidc: OidcSection,
-    workers: WorkersSection,
-    artifacts: ArtifactsSection,
+    settings: File,
 }
-
-/// The variables the server reads, without their prefix `COUNTERSIGN_`.
-const VARIABLES: &[&str] = &[
-    "DATA",
-    "CONFIG",
-    "LISTEN",
-    "TLS_CERT",
-    "TLS_KEY",
-    "TRUSTED_PROXIES",
-    "PROXY_HEADERS",
-    "DATABASE",
-    "REDIS",
-    "HTTP_ALLOWED_HOSTS",
-    "HTTP_ALLOWED_NETWORKS",
-    "INVOCATIONS_PER_MINUTE",
-    "PERSON_INVOCATIONS_PER_MINUTE",
-    "SPACE_INVOCATIONS_PER_MINUTE",
-    "LOG_FORMAT",
-    "LOG_LEVEL",
-    "MASTER_KEY_FILE",
-    "ALLOW_PLUGIN_CODE_EXECUTION",
-    "ALLOW_DEGRADED",
-    "PACKAGE_ALLOWED_HOSTS",
-    "PACKAGE_ALLOWED_NETWORKS",
-    "SOURCE_ALLOWED_HOSTS",
-    "SOURCE_ALLOWED_NETWORKS",
-    "PUBLIC_URL",
-    "SLACK_API_URL",
-    "MAX_SOURCES",
-    "COMMAND_ALLOWLIST",
-    "REWARD_WEIGHTS",
-    "WORKERS_…",
-    "EMAIL_SERVER",
-    "EMAIL_FROM",
-    "EMAIL_USERNAME",
-    "EMAIL_PASSWORD_FILE",
-    "EMAIL_ALLOWED_SERVERS",
-    "EMAIL_CA_CERT",
-];
 
 impl Environment {
     fn read(env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
@@ -358,79 +387,123 @@ impl Environment {
             let Some(key) = name.strip_prefix("COUNTERSIGN_") else {
                 continue;
             };
-            let list = || value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect();
-            match key {
-                "DATA" => read.data = Some(value.into()),
-                "CONFIG" => read.config = Some(value.into()),
-                "LISTEN" => read.listen = Some(value),
-                "TLS_CERT" => read.tls_cert = Some(value.into()),
-                "TLS_KEY" => read.tls_key = Some(value.into()),
-                "TRUSTED_PROXIES" => read.trusted_proxies = Some(list()),
-                "PROXY_HEADERS" => read.proxy_headers = Some(list()),
-                "DATABASE" => read.database = Some(value),
-                "REDIS" => read.redis = Some(value),
-                "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),
-                "HTTP_ALLOWED_NETWORKS" => read.http_allowed_networks = Some(list()),
-                "INVOCATIONS_PER_MINUTE" => read.invocations_per_minute = Some(whole_number(name, &value)?),
-                "PERSON_INVOCATIONS_PER_MINUTE" => read.person_invocations_per_minute = Some(whole_number(name, &value)?),
-                "SPACE_INVOCATIONS_PER_MINUTE" => read.space_invocations_per_minute = Some(whole_number(name, &value)?),
-                "LOG_FORMAT" => {
-                    read.log_format = Some(match value.as_str() {
-                        "json" => LogFormat::Json,
-                        "text" => LogFormat::Text,
-                        _ => return Err(ConfigError::InvalidValue { name, message: "expected `json` or `text`".into() }),
-                    });
+            let is_taken = match key {
+                "DATA" => {
+                    read.data = Some(value.into());
+                    true
                 }
-                "LOG_LEVEL" => read.log_level = Some(value),
-                "MASTER_KEY_FILE" => read.master_key_file = Some(value.into()),
-                "ALLOW_PLUGIN_CODE_EXECUTION" => read.allow_plugin_code_execution = Some(true_or_false(name, &value)?),
-                "ALLOW_DEGRADED" => read.allow_degraded = Some(true_or_false(name, &value)?),
-                "PACKAGE_ALLOWED_HOSTS" => read.package_allowed_hosts = Some(list()),
-                "PACKAGE_ALLOWED_NETWORKS" => read.package_allowed_networks = Some(list()),
-                "SOURCE_ALLOWED_HOSTS" => read.source_allowed_hosts = Some(list()),
-                "SOURCE_ALLOWED_NETWORKS" => read.source_allowed_networks = Some(list()),
-                "PUBLIC_URL" => read.public_url = Some(value),
-                "SLACK_API_URL" => read.slack_api_url = Some(value),
-                "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
-                "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
-                "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
-                "EMAIL_SERVER" => read.email.server = Some(value),
-                "EMAIL_FROM" => read.email.from = Some(value),
-                "EMAIL_USERNAME" => read.email.username = Some(value),
-                "EMAIL_PASSWORD_FILE" => read.email.password_file = Some(value.into()),
-                "EMAIL_ALLOWED_SERVERS" => read.email.allowed_servers = Some(list()),
-                "EMAIL_CA_CERT" => read.email.ca_cert = Some(value.into()),
-                of_oidc if oidc::VARIABLES.contains(&of_oidc) => {
-                    let items = list();
-                    read.oidc.take(of_oidc, value, items)?;
+                "CONFIG" => {
+                    read.config = Some(value.into());
+                    true
                 }
-                of_artifacts if artifacts::VARIABLES.contains(&of_artifacts) => read.artifacts.take(of_artifacts, value),
-                workers if let Some(queue) = workers.strip_prefix("WORKERS_") => {
-                    read.workers.0.insert(queue.to_lowercase(), whole_number(name, &value)?);
-                }
-                client if CLIENT_VARIABLES.contains(&client) => {}
-                _ => {
-                    let all = VARIABLES.iter().chain(oidc::VARIABLES).chain(artifacts::VARIABLES);
-                    let known = all.map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
-                    return Err(ConfigError::UnknownVariable { name, known });
-                }
+                client if CLIENT_VARIABLES.contains(&client) => true,
+                key => !key.bytes().any(|byte| byte.is_ascii_lowercase()) && read.settings.take(&key.to_lowercase(), &value)?,
+            };
+            if !is_taken {
+                let all = File::described().into_iter().filter_map(|setting| setting.variable);
+                let all = ["DATA", "CONFIG"].map(str::to_owned).into_iter().chain(all);
+                let known = all.map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
+                return Err(ConfigError::UnknownVariable { name, known });
             }
         }
         Ok(read)
     }
 }
 
+/// What the text of a variable can be read as.
+trait FromVariable: Sized {
+    fn read(text: &str) -> Result<Self, &'static str>;
+}
+
+fn from_variable<T: FromVariable>(variable: &str, text: &str) -> Result<T, ConfigError> {
+    let name = || format!("COUNTERSIGN_{}", variable.to_uppercase());
+    T::read(text).map_err(|message| ConfigError::InvalidValue { name: name(), message: message.into() })
+}
+
+impl FromVariable for String {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(text.to_owned())
+    }
+}
+
+impl FromVariable for PathBuf {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(text.into())
+    }
+}
+
+impl FromVariable for Secret<String> {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(Self::new(text.to_owned()))
+    }
+}
+
+impl FromVariable for u32 {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "expected a whole number")
+    }
+}
+
+impl FromVariable for bool {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "expected `true` or `false`")
+    }
+}
+
+impl FromVariable for LogFormat {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "json" => Ok(Self::Json),
+            "text" => Ok(Self::Text),
+            _ => Err("expected `json` or `text`"),
+        }
+    }
+}
+
+impl FromVariable for Vec<String> {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+/// `group=role`, each. The name of a group may have a `=` too.
+impl FromVariable for BTreeMap<String, String> {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let pair = |text: &String| text.rsplit_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+        Vec::<String>::read(text)?.iter().map(pair).collect::<Option<_>>().ok_or("expected groups and their roles, such as `ops=admin`")
+    }
+}
+
+impl FromVariable for Vec<AllowedProgram> {
+    fn read(_: &str) -> Result<Self, &'static str> {
+        Err("programs are named in the file only")
+    }
+}
+
+fn as_it_is<T>(_: &str, set: Option<T>) -> Result<Option<T>, ConfigError> {
+    Ok(set)
+}
+
+fn or_default<T: Default>(_: &str, set: Option<T>) -> Result<T, ConfigError> {
+    Ok(set.unwrap_or_default())
+}
+
+fn all<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, set: Option<Vec<String>>) -> Result<Vec<T>, ConfigError> {
+    parse_all(name, &set.unwrap_or_default())
+}
+
+fn networks(name: &str, set: Option<Vec<String>>) -> Result<Vec<IpNet>, ConfigError> {
+    parse_networks(name, &set.unwrap_or_default())
+}
+
 /// Checks that the setting is a host and a port. Whether the server can listen there is only known once it tries.
-fn listen_address(named: Option<String>) -> Result<String, ConfigError> {
+fn listen_address(name: &str, named: Option<String>) -> Result<String, ConfigError> {
     let address = named.unwrap_or_else(|| DEFAULT_LISTEN.into());
     let is_address = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if is_address {
         return Ok(address);
     }
-    Err(ConfigError::InvalidValue {
-        name: "listen".into(),
-        message: format!("`{address}` is not a host and a port, such as {DEFAULT_LISTEN}"),
-    })
+    Err(ConfigError::InvalidValue { name: name.into(), message: format!("`{address}` is not a host and a port, such as {DEFAULT_LISTEN}") })
 }
 
 /// A certificate is of no use without its key, and the key without it.
@@ -465,7 +538,8 @@ fn base_url(name: &str, text: &str) -> Result<String, ConfigError> {
 }
 
 /// Checks each program, so that a mistake is noticed at the start and not when somebody adds a source.
-fn mcp_commands(allowed: Vec<AllowedProgram>) -> Result<Vec<AllowedProgram>, ConfigError> {
+fn mcp_commands(_: &str, allowed: Option<Vec<AllowedProgram>>) -> Result<Vec<AllowedProgram>, ConfigError> {
+    let allowed = allowed.unwrap_or_default();
     for (at, program) in allowed.iter().enumerate() {
         let is_double = || allowed[..at].iter().any(|other| other.command == program.command);
         let mistake = program.mistake().or_else(|| is_double().then(|| "an earlier one has the same `command`".to_owned()));
@@ -476,22 +550,14 @@ fn mcp_commands(allowed: Vec<AllowedProgram>) -> Result<Vec<AllowedProgram>, Con
     Ok(allowed)
 }
 
-fn max_sources(named: Option<u32>) -> Result<u32, ConfigError> {
+fn max_sources(name: &str, named: Option<u32>) -> Result<u32, ConfigError> {
     match named.unwrap_or(limits::SOURCES_MAX_DEFAULT) {
         number @ 0..=limits::SOURCES_MAX => Ok(number),
         number => {
             let message = format!("{number} is more than {}", limits::SOURCES_MAX);
-            Err(ConfigError::InvalidValue { name: "max_sources".into(), message })
+            Err(ConfigError::InvalidValue { name: name.into(), message })
         }
     }
-}
-
-fn whole_number(name: String, value: &str) -> Result<u32, ConfigError> {
-    value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected a whole number".into() })
-}
-
-fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {
-    value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() })
 }
 
 /// A file that the operator names must exist; the default file inside the data folder may be absent.
@@ -518,8 +584,9 @@ fn where_and_what(text: &str, error: &toml::de::Error) -> String {
 }
 
 /// Such as `info` or `info,store=debug`. A word that is not a level is refused: it would count as a target and silence everything else.
-fn log_level(text: &str) -> Result<Targets, ConfigError> {
-    let invalid = |message: String| ConfigError::InvalidValue { name: "log.level".into(), message };
+fn log_level(name: &str, set: Option<String>) -> Result<Targets, ConfigError> {
+    let text = set.as_deref().unwrap_or("info");
+    let invalid = |message: String| ConfigError::InvalidValue { name: name.into(), message };
     for part in text.split(',') {
         let level = part.split_once('=').map_or(part, |(_, level)| level);
         level.parse::<LevelFilter>().map_err(|_| invalid(format!("`{level}` is not one of off, error, warn, info, debug, trace")))?;
@@ -528,10 +595,10 @@ fn log_level(text: &str) -> Result<Targets, ConfigError> {
 }
 
 /// Reads `part=weight` texts. A part that is not named keeps its default weight.
-fn reward_weights(texts: &[String]) -> Result<RewardWeights, ConfigError> {
+fn reward_weights(name: &str, set: Option<Vec<String>>) -> Result<RewardWeights, ConfigError> {
     let mut weights = RewardWeights::default();
-    for text in texts {
-        let invalid = |message: &str| ConfigError::InvalidValue { name: "reward_weights".into(), message: format!("`{text}`: {message}") };
+    for text in set.unwrap_or_default() {
+        let invalid = |message: &str| ConfigError::InvalidValue { name: name.into(), message: format!("`{text}`: {message}") };
         let (part, weight) = text.split_once('=').ok_or_else(|| invalid("expected a part and its weight, such as `success=0.6`"))?;
         let of_part = match part.trim() {
             "success" => &mut weights.success,

@@ -12,7 +12,7 @@ mod ports;
 mod telemetry;
 mod tls;
 
-pub use config::{Config, ConfigError, Flags, LogFormat};
+pub use config::{Config, ConfigError, DescribedSetting, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
 pub use master_key::MasterKeyFiles;

@@ -1,10 +1,11 @@
 //! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
 
-use super::hints::{LIST_ACTIONS, hint_of};
+use super::hints::{end_kill_switch, of_denial};
 use api::automation::MistakeView;
+use api::codes::Voice;
 use api::invocation::InvocationView;
 use api::problem::FieldError;
-use api::{Code, Problem};
+use api::{Advice, Code, NextStep, Problem};
 use automation::Mistake;
 use axum::Json;
 use axum::body::Body;
@@ -12,7 +13,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::source::AfterError;
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, SourceId, Status};
 use homes::packages::unread;
 use operations::App;
 use pipeline::limits::BATCH_PARTS_MAX;
@@ -31,6 +32,12 @@ impl Refusal {
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The step to take, in place of that of its code.
+    pub(super) fn next(mut self, next: NextStep) -> Self {
+        self.0.next = Some(next);
         self
     }
 
@@ -55,7 +62,11 @@ impl Refusal {
     /// The same words for what does not exist and for what belongs to another org.
     pub(super) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().filter(|character| !character.is_control()).take(80).collect();
-        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
+        let next = match what {
+            "secret" => NextStep::new(Advice::SetSecret).with("secret", &id),
+            _ => NextStep::new(Advice::List).with("things", what),
+        };
+        Self::new(Code::NotFound, format!("there is no {what} `{id}`")).next(next)
     }
 
     pub(super) fn unknown_session() -> Self {
@@ -70,13 +81,15 @@ impl Refusal {
     /// The problem as the caller gets it.
     pub(super) fn into_problem(self) -> Box<Problem> {
         let mut problem = self.0;
-        problem.hint = problem.hint.take().or_else(|| hint_of(&problem));
+        problem.next = problem.next_step();
+        problem.hint = problem.hint.take().or_else(|| problem.next.as_ref()?.said(Voice::Http));
         problem
     }
 
     /// An invocation that ended otherwise than asked for, with its receipt. Where the call itself is the cause, its error is the code; not of
     /// a call in doubt, which has not ended.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
+        let next = of_denial(&invocation);
         let invocation = InvocationView::from(invocation);
         let error = invocation.error.as_ref().map(|error| error.code.clone());
         let code = error.as_deref().filter(|_| code != Code::InDoubt).and_then(Code::about_the_call).unwrap_or(code);
@@ -89,6 +102,7 @@ impl Refusal {
         let mut refusal = Self::new(code, detail);
         refusal.0.invocation_id = Some(invocation.id.clone());
         refusal.0.error = error;
+        refusal.0.next = next;
         refusal.0.invocation = Some(Box::new(invocation));
         refusal
     }
@@ -175,7 +189,7 @@ impl From<pipeline::Error> for Refusal {
             E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation),
             E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
                 .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`; it may have a `reason` and an `idempotency_key`")),
-            E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail).hint(LIST_ACTIONS),
+            E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail).next(NextStep::new(Advice::ListActions)),
             E::NotLast { .. } => Self::new(Code::InvalidBatch, detail),
             E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail),
             E::BatchTaken { batch } => of_batch(Code::IdempotencyInFlight, detail, &batch),
@@ -198,6 +212,7 @@ impl From<operations::Error> for Refusal {
         match error {
             E::Pipeline(error) => error.into(),
             E::Invalid { errors, .. } => Self::new(Code::InvalidRequest, detail).at(errors),
+            E::ChannelHost { .. } => Self::new(Code::InvalidRequest, detail).next(NextStep::new(Advice::AllowHost)),
             E::ConditionTooCostly { .. } => Self::new(Code::SchemaTooCostly, detail),
             E::BadName => Self::new(Code::InvalidRequest, detail).hint("such as `robin` or `build-server`"),
             E::UnknownPurpose { of_policies, .. } => {
@@ -213,9 +228,7 @@ impl From<operations::Error> for Refusal {
             E::NotAnOperator | E::FirstOrg => Self::new(Code::Forbidden, detail),
             E::OwnRole => Self::new(Code::Forbidden, detail).hint("ask another admin or owner"),
             E::TokenRevoked => Self::new(Code::TokenRevoked, detail),
-            E::OthersToken { user } => {
-                Self::new(Code::Forbidden, detail).hint(format!("invite them with `POST /api/v1/users/{user}/invite`"))
-            }
+            E::OthersToken { user } => Self::new(Code::Forbidden, detail).next(NextStep::new(Advice::InvitePerson).with("user", user)),
             E::OrgDisabled { .. } => Self::new(Code::OrgDisabled, detail),
             E::TokenRefused(refused) => super::caller::refusal(refused, "token"),
             E::TooManyLogins { retry_after_ms } => {
@@ -231,11 +244,15 @@ impl From<operations::Error> for Refusal {
             E::UnknownSession => Self::new(Code::UnknownSession, detail),
             E::NotYourSession => Self::new(Code::NotYourSession, detail),
             E::NotFound { what, id } => Self::not_found(what, &id),
-            E::Absent { listed_at, .. } => Self::new(Code::NotFound, detail).hint(format!("list them with `GET /api/v1/{listed_at}`")),
+            E::Absent { listed_at, .. } => {
+                Self::new(Code::NotFound, detail).next(NextStep::new(Advice::List).with("things", listed_at).with("at", listed_at))
+            }
             E::NameTaken { .. } => Self::new(Code::NameTaken, detail),
-            E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
+            E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first).next(NextStep::new(Advice::AddOwner)),
             E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
-            E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
+            E::SecretInUse { name, .. } => {
+                Self::new(Code::SecretInUse, detail).next(NextStep::new(Advice::ReadUsesOfSecret).with("secret", name))
+            }
             E::ConnectionInUse { .. } => Self::new(Code::ConnectionInUse, detail),
             E::MasterKeyChanging => Self::new(Code::MasterKeyChanging, detail),
             E::MasterKeyUnready(_) => Self::new(Code::MasterKeyUnready, detail),
@@ -248,27 +265,32 @@ impl From<operations::Error> for Refusal {
                 Self::new(Code::LoginFailed, detail).hint("sign in again; if that fails too, give the trace id to whoever runs this server")
             }
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
-            E::Connection(error) => of_connection(&error, detail),
-            E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).hint("list them with `GET /api/v1/sources`"),
+            E::Connection { name, error } => of_connection(&name, &error, detail),
+            E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).next(NextStep::new(Advice::ListSources)),
             E::SourceTaken { .. } => Self::new(Code::SourceTaken, detail),
             E::TooManySources { .. } => Self::new(Code::TooManySources, detail),
-            E::SourceChanged { .. } => Self::new(Code::SourceChanged, detail),
+            E::SourceChanged { name } => {
+                Self::new(Code::SourceChanged, detail).next(NextStep::new(Advice::ReadSource).with("source", name))
+            }
             E::NoRollback { .. } => Self::new(Code::NoRollback, detail),
-            E::Stopped { .. } => Self::new(Code::Stopped, detail),
+            E::Stopped { scope, .. } => Self::new(Code::Stopped, detail).next(end_kill_switch(&scope)),
             E::Source(error) => of_source(&error, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
             E::TooManyStreams { .. } => Self::new(Code::TooManyStreams, detail),
             E::DefinitionChanged { action } => {
-                Self::new(Code::DefinitionMismatch, detail).of(&action).hint(format!("read it again with `GET /api/v1/reviews/{action}`"))
+                Self::new(Code::DefinitionMismatch, detail).of(action).next(NextStep::new(Advice::ReadReview))
             }
             E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
             E::Package(refused) => Self(Box::new(homes::packages::problem_of(&refused))),
-            E::PackageInUse { .. } => Self::new(Code::PackageInUse, detail),
+            E::PackageInUse { sources, .. } => {
+                let first = sources.first().map(SourceId::as_str).unwrap_or_default();
+                Self::new(Code::PackageInUse, detail).next(NextStep::new(Advice::RemoveUsers).with("source", first))
+            }
             E::NoPackages => Self::new(Code::PackageInvalid, detail),
             E::Interrupted { read_at, .. } => {
-                Self::new(Code::OutcomeUnrecorded, detail).hint(format!("read it with `GET /api/v1/{read_at}`"))
+                Self::new(Code::OutcomeUnrecorded, detail).next(NextStep::new(Advice::Read).with("at", read_at))
             }
             E::Definition { mistakes } => Self::new(Code::DefinitionInvalid, detail).with_mistakes(mistakes),
             E::DraftFlags { flags, .. } => Self::new(Code::DraftFlags, detail).with_mistakes(flags),
@@ -278,9 +300,11 @@ impl From<operations::Error> for Refusal {
                 .hint("have an admin save it, or first remove those modes and revoke those grants; then its calls ask a person again"),
             E::TooManyAutomations { .. } => Self::new(Code::TooManyAutomations, detail),
             E::TooManyDrafts { .. } => Self::new(Code::TooManyDrafts, detail),
-            E::RunEnded { run } => Self::new(Code::AlreadyEnded, detail).hint(format!("read it with `GET /api/v1/runs/{run}`")),
+            E::RunEnded { run } => {
+                Self::new(Code::AlreadyEnded, detail).next(NextStep::new(Advice::Read).with("at", format!("runs/{run}")))
+            }
             E::ArtifactLinkExpired { artifact } => {
-                Self::new(Code::Expired, detail).hint(format!("make another one with `POST /api/v1/artifacts/{artifact}/link`"))
+                Self::new(Code::Expired, detail).next(NextStep::new(Advice::MakeArtifactLink).with("artifact", artifact))
             }
             E::ArtifactQuarantined { .. } => Self::new(Code::ArtifactQuarantined, detail),
             E::HookRefused => {
@@ -349,18 +373,20 @@ fn about(mut refusal: Refusal, invocation: &countersign_core::InvocationId) -> R
 }
 
 fn of_batch(code: Code, detail: String, batch: &countersign_core::BatchId) -> Refusal {
-    let mut refusal = Refusal::new(code, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"));
+    let mut refusal = Refusal::new(code, detail).next(NextStep::new(Advice::ReadBatch).with("batch", batch));
     refusal.0.batch_id = Some(batch.to_string());
     refusal
 }
 
 /// Why a connection could not be made, tried or logged in for. Whoever does that is no caller of an action, so nothing here has an
 /// invocation.
-fn of_connection(error: &countersign_core::source::Error, detail: String) -> Refusal {
+fn of_connection(name: &str, error: &countersign_core::source::Error, detail: String) -> Refusal {
     if error.why_no_turn().is_some() {
         return Refusal::new(Code::StoreUnavailable, detail);
     }
-    of_setup(error, &detail).unwrap_or_else(|| Refusal::new(Code::LoginFailed, detail))
+    let mut refusal = of_setup(error, &detail).unwrap_or_else(|| Refusal::new(Code::LoginFailed, detail));
+    refusal.0.next = refusal.0.next_step().map(|next| next.with("connection", name));
+    refusal
 }
 
 /// Why a source could not be added, changed or read.
@@ -382,13 +408,12 @@ fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal
 /// What is set about a source or a connection, or what an operator allows, is the cause.
 fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Refusal> {
     match Code::parse(error.code()) {
-        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(Refusal::new(code, detail).hint(
-            "an operator allows it at once: the host, with its scheme and port unless they are https and 443, with `countersign allow host add`, and \
-             a network that is not public with `countersign allow network add`; a mail server in `email.allowed_servers` of `countersign.toml`",
-        )),
-        Some(code @ Code::CommandNotAllowed) => {
-            Some(Refusal::new(code, detail).hint("an operator allows it with `countersign allow command add`, or with the source: `countersign source add NAME -- COMMAND`"))
+        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => {
+            Some(Refusal::new(code, detail).next(NextStep::new(Advice::AllowHost)))
         }
+        Some(code @ Code::CommandNotAllowed) => Some(Refusal::new(code, detail).hint(
+            "an operator allows it with `countersign allow command add`, or with the source: `countersign source add NAME -- COMMAND`",
+        )),
         Some(
             code @ (Code::UrlNotAllowed
             | Code::HeaderNotAllowed

@@ -4,7 +4,7 @@
 use super::kind::Parts;
 use super::sample::sample;
 use super::slack::SlackWire;
-use super::{DeliveryError, KINDS, Notice, Who, Wire};
+use super::{DeliveryError, KINDS, Notice, Who, Wire, unfit};
 use crate::limits::{
     COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS, DELIVERY_RETRY_MS_MAX,
 };
@@ -12,7 +12,7 @@ use countersign_core::channel::{Channel, Delivery, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::{Invocations, Principals, Rules};
 use countersign_core::principal::Permission;
-use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
+use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes, source};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
 use ipnet::IpNet;
@@ -127,13 +127,13 @@ impl Courier {
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.
-    pub async fn refusal(&self, org: &OrgId, kind: &str, settings: &Value) -> Option<String> {
+    pub async fn refusal(&self, org: &OrgId, kind: &str, settings: &Value) -> Option<source::Error> {
         let Some(wire) = self.0.wires.get(kind) else {
-            return Some(format!("this server has no channels of the kind `{kind}`"));
+            return Some(unfit(format!("this server has no channels of the kind `{kind}`")));
         };
         match wire.refusal(settings) {
             Some(refusal) => Some(refusal),
-            None => wire.secret_refusal(org, settings).await,
+            None => wire.secret_refusal(org, settings).await.map(unfit),
         }
     }
 

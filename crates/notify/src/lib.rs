@@ -88,6 +88,11 @@ impl DeliveryError {
     }
 }
 
+/// Settings that no channel can have.
+pub(crate) fn unfit(message: String) -> source::Error {
+    source::Error::Refused { code: "invalid_settings", message }
+}
+
 /// Delivers the notices of one kind of channel.
 ///
 /// An implementation keeps nothing of a notice, never retries, and may be dropped while it waits.
@@ -101,7 +106,7 @@ pub(crate) trait Wire: Send + Sync {
     ) -> Future<'a, Result<Option<Value>, DeliveryError>>;
 
     /// What is wrong with the settings of a new channel, which fit its kind. What cannot be known before a notice is sent is not asked.
-    fn refusal(&self, _settings: &Value) -> Option<String> {
+    fn refusal(&self, _settings: &Value) -> Option<source::Error> {
         None
     }
 

@@ -15,10 +15,10 @@ pub mod signature;
 pub use settings::Settings;
 
 use super::kind::{Kind, Parts};
-use super::{DeliveryError, Notice, Wire, secret};
+use super::{DeliveryError, Notice, Wire, secret, unfit};
 use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::ports::Secrets;
-use countersign_core::{Future, OrgId, Secret};
+use countersign_core::{Future, OrgId, Secret, source};
 use interaction::Interaction;
 use message::Message;
 use serde::{Deserialize, Serialize};
@@ -122,10 +122,10 @@ impl Wire for SlackWire {
         Box::pin(self.tell(channel, notice, earlier))
     }
 
-    fn refusal(&self, settings: &Value) -> Option<String> {
+    fn refusal(&self, settings: &Value) -> Option<source::Error> {
         match Settings::read(settings) {
-            Ok(_) => self.outbound.check(&self.method("chat.postMessage")).err().map(|error| error.without_conclusion()),
-            Err(wrong) => Some(wrong),
+            Ok(_) => self.outbound.check(&self.method("chat.postMessage")).err(),
+            Err(wrong) => Some(unfit(wrong)),
         }
     }
 

@@ -181,7 +181,7 @@ async fn no_secret_but_the_token_of_a_bot_is_sent_and_only_to_where_the_operator
     // Whoever sets a channel cannot say where Slack is.
     let mut elsewhere = channel.settings.clone();
     elsewhere["api_url"] = json!(slack.api_url);
-    assert!(wire.refusal(&elsewhere).unwrap().contains("api_url"));
+    assert!(wire.refusal(&elsewhere).unwrap().to_string().contains("api_url"));
     let refused = wire.deliver(&Channel { settings: elsewhere, ..channel.clone() }, &pending, None).await;
     assert!(matches!(refused, Err(DeliveryError::Never(_))), "{refused:?}");
     assert_eq!(slack.asked(), 0);
@@ -189,7 +189,7 @@ async fn no_secret_but_the_token_of_a_bot_is_sent_and_only_to_where_the_operator
     let outbound = Outbound::new(vec![slack.host().parse().unwrap()], vec!["127.0.0.1/32".parse().unwrap()]).unwrap();
     let usual = SlackWire::new(Arc::new(Kept), Arc::new(outbound), Own::new("https://countersign.example.com"), None);
     assert_eq!(usual.method("chat.update"), "https://slack.com/api/chat.update");
-    assert!(usual.refusal(&channel.settings).unwrap().contains("`source_allowed_hosts`"));
+    assert!(usual.refusal(&channel.settings).unwrap().to_string().contains("`source_allowed_hosts`"));
 }
 
 #[test]

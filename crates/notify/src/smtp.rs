@@ -1,11 +1,11 @@
 //! E-mail: a mail for a call that waits, in plain text and as HTML, with the link that answers it; and one for how it ended.
 
 use super::kind::{Kind, Parts};
-use super::{DeliveryError, Notice, Wire, secret};
+use super::{DeliveryError, Notice, Wire, secret, unfit};
 use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::{Clock, Future, Invocation, OrgId, clean};
+use countersign_core::{Clock, Future, Invocation, OrgId, clean, source};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sources::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
@@ -115,13 +115,13 @@ impl Wire for SmtpWire {
         Box::pin(self.tell(channel, notice, earlier))
     }
 
-    fn refusal(&self, settings: &Value) -> Option<String> {
+    fn refusal(&self, settings: &Value) -> Option<source::Error> {
         let checked = match Settings::deserialize(settings).map_err(|error| error.to_string()).and_then(Settings::checked) {
             Ok(checked) => checked,
-            Err(wrong) => return Some(wrong),
+            Err(wrong) => return Some(unfit(wrong)),
         };
         let own = checked.own?;
-        self.mailer.check(&own.server).err().map(|error| error.without_conclusion())
+        self.mailer.check(&own.server).err()
     }
 }
 

@@ -176,10 +176,10 @@ fn settings_that_cannot_work_are_refused_when_the_channel_is_made() {
         (but("server", json!(null)), "`server` and `from` are given together"),
         (json!({}), "missing field"),
     ] {
-        let refused = wire().refusal(&settings).unwrap();
+        let refused = wire().refusal(&settings).unwrap().to_string();
         assert!(refused.contains(expected), "{settings}: {refused}");
     }
     let mut clear = but("username", json!("c"));
     clear["password"] = json!("good");
-    assert!(wire().refusal(&clear).unwrap().contains("over TLS only"));
+    assert!(wire().refusal(&clear).unwrap().to_string().contains("over TLS only"));
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, ChannelSetting, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status, Timestamp};
+use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status, Timestamp, source};
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -89,9 +89,9 @@ impl Wire for WebhookWire {
         })
     }
 
-    fn refusal(&self, settings: &Value) -> Option<String> {
+    fn refusal(&self, settings: &Value) -> Option<source::Error> {
         let url = settings.get("url").and_then(Value::as_str).unwrap_or_default();
-        self.outbound.check(url).err().map(|error| error.without_conclusion())
+        self.outbound.check(url).err()
     }
 
     fn secret_refusal<'a>(&'a self, org: &'a OrgId, settings: &'a Value) -> Future<'a, Option<String>> {

@@ -66,7 +66,9 @@ pub async fn add(app: &App, by: &Principal, request: NewChannelRequest, after_se
     // Channels hear of what operators have just allowed.
     app.parts.added.allowed().now().await?;
     if let Some(refusal) = app.parts.courier.refusal(&by.org, &kind, &settings).await {
-        return Err(Error::invalid(refusal));
+        let message = refusal.without_conclusion();
+        let is_of_host = refusal.code() == "host_not_allowed";
+        return Err(if is_of_host { Error::ChannelHost { message } } else { Error::invalid(message) });
     }
     for (field, person) in known.people(&settings) {
         if app.store().find_active_user(&by.org, person).await?.is_none() {

@@ -80,11 +80,11 @@ pub async fn create(app: &App, by: &Principal, request: NewConnectionRequest) ->
     }
     let connected = &app.parts.connections;
     match kind {
-        ConnectionKind::Smtp => must_take_mail(app, &url, from.as_deref(), account.is_some())?,
+        ConnectionKind::Smtp => must_take_mail(app, &name, &url, from.as_deref(), account.is_some())?,
         ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Oauth => {
             // Connections hear of what operators have just allowed.
             app.parts.added.allowed().now().await?;
-            connected.check_url(&url).map_err(Error::Connection)?;
+            connected.check_url(&url).map_err(about(&name))?;
         }
     }
     let secret = secret.map(|secret| SecretName::parse(&secret).ok_or_else(|| Error::not_found("secret", &secret))).transpose()?;
@@ -92,7 +92,7 @@ pub async fn create(app: &App, by: &Principal, request: NewConnectionRequest) ->
     let value = match (kind, client_id) {
         (ConnectionKind::Oauth, Some(client_id)) => {
             let secret = value.map(|value| Secret::new(value.expose().to_owned()));
-            Some(Connected::registered(client_id, secret).map_err(Error::Connection)?)
+            Some(Connected::registered(client_id, secret).map_err(about(&name))?)
         }
         (ConnectionKind::Oauth, None) => None,
         (ConnectionKind::Smtp, _) => {
@@ -102,7 +102,7 @@ pub async fn create(app: &App, by: &Principal, request: NewConnectionRequest) ->
             value
         }
         (ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic, _) => {
-            connected.check_credential(kind, account.as_deref(), value.as_ref()).map_err(Error::Connection)?;
+            connected.check_credential(kind, account.as_deref(), value.as_ref()).map_err(about(&name))?;
             value
         }
     };
@@ -140,14 +140,14 @@ pub async fn remove(app: &App, by: &Principal, named: &str) -> Result<(), Error>
 /// Asks the address of the connection once with its credential, and once without.
 pub async fn test(app: &App, by: &Principal, named: &str) -> Result<Tested, Error> {
     let connection = find_present(app, by, named).await?;
-    app.parts.connections.test(&by.org, &connection.id).await.map_err(Error::Connection)
+    app.parts.connections.test(&by.org, &connection.id).await.map_err(about(connection.name.as_str()))
 }
 
 /// Starts a login: finds out where, and prepares what is needed when somebody comes back, to the address `own`.
 pub async fn start_login(app: &App, by: &Principal, named: &str, own: &Own) -> Result<Started, Error> {
     let connection = find_present(app, by, named).await?;
     must_have_logins(&connection)?;
-    let begun = app.parts.connections.begin_login(&by.org, &connection.id, own).await.map_err(Error::Connection)?;
+    let begun = app.parts.connections.begin_login(&by.org, &connection.id, own).await.map_err(about(connection.name.as_str()))?;
     let started = app.store().start_login(&by.org, &connection.id, &begun.state, &begun.details, &by.id).await?;
     let expires_at = started.ok_or_else(|| Error::not_found("connection", named))?;
     Ok(Started { url: begun.url, expires_at })
@@ -180,7 +180,7 @@ pub async fn end_login(app: &App, state: &str, returned: Returned) -> Result<Con
     };
     let is_there = app.store().end_login(login, end).await?;
     match failure {
-        Some(error) => Err(Error::Connection(error)),
+        Some(error) => Err(about(id.as_str())(error)),
         None if !is_there => Err(no_login()),
         None => app.store().find_connection_by_id(&org, &id).await?.ok_or_else(no_login),
     }
@@ -206,14 +206,19 @@ fn must_have_logins(connection: &Connection) -> Result<(), Error> {
 }
 
 /// Whether an org may have a connection to this mail server.
-fn must_take_mail(app: &App, url: &str, from: Option<&str>, has_login: bool) -> Result<(), Error> {
+fn must_take_mail(app: &App, name: &str, url: &str, from: Option<&str>, has_login: bool) -> Result<(), Error> {
     let from = from.unwrap_or_default().parse::<MailAddress>();
     from.map_err(|error| Error::invalid(format!("`from`: {error}")))?;
-    let server = app.parts.connections.check_mail_server(url).map_err(Error::Connection)?;
+    let server = app.parts.connections.check_mail_server(url).map_err(about(name))?;
     if has_login && server.security() == Security::None {
         return Err(Error::invalid("a password is sent over TLS only: leave `?tls=none` out"));
     }
     Ok(())
+}
+
+/// The error of the connection with this name.
+fn about(name: &str) -> impl FnOnce(countersign_core::source::Error) -> Error {
+    |error| Error::Connection { name: name.to_owned(), error }
 }
 
 /// Which fields each kind takes.

@@ -4,7 +4,8 @@ use crate::App;
 use api::package::PackageFindingView;
 use automation::Mistake;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, ArtifactId, AutomationId, Digest, DraftId, InvocationId, RunId, UserId, json};
+use countersign_core::switch::SwitchScope;
+use countersign_core::{ActionId, ArtifactId, AutomationId, Digest, DraftId, InvocationId, RunId, SourceId, UserId, json};
 use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -91,8 +92,11 @@ pub enum Error {
     /// Whoever reads it is nobody yet, so it says neither what the issuer did nor what the operator has set.
     #[error("{issuer} did not let you in, or what it says cannot be used; the server's log says why")]
     SignInFailed { issuer: String },
-    #[error(transparent)]
-    Connection(countersign_core::source::Error),
+    #[error("{error}")]
+    Connection { name: String, error: countersign_core::source::Error },
+    /// A channel to a host that no operator allows.
+    #[error("{message}")]
+    ChannelHost { message: String },
     #[error("there is no source `{name}` that somebody added")]
     UnknownSource { name: String },
     #[error("the name `{name}` is taken by another source; nothing was added")]
@@ -104,7 +108,7 @@ pub enum Error {
     #[error("source `{name}` has been changed meanwhile; nothing was changed")]
     SourceChanged { name: String },
     #[error("a kill switch on `{scope}` is on (“{reason}”); nothing was asked")]
-    Stopped { scope: String, reason: String },
+    Stopped { scope: SwitchScope, reason: String },
     /// A source that could not be asked, or whose settings it cannot have.
     #[error("{}", .0.without_conclusion())]
     Source(countersign_core::source::Error),
@@ -122,8 +126,8 @@ pub enum Error {
     Findings { name: String, findings: Vec<PackageFindingView> },
     #[error(transparent)]
     Package(#[from] sources::package::Refused),
-    #[error("package `{name}` is used by {users}; nothing was removed")]
-    PackageInUse { name: String, users: String },
+    #[error("package `{name}` is used by {}; nothing was removed", named("source", sources))]
+    PackageInUse { name: String, sources: Vec<SourceId> },
     #[error("this server takes no packages")]
     NoPackages,
     /// A part of the change is made, and the rest failed. Whoever is told that nothing was written would take it for undone.
@@ -160,6 +164,10 @@ pub enum Error {
     Json(json::Error),
     #[error(transparent)]
     Run(#[from] runs::Error),
+}
+
+fn named(what: &str, ids: &[SourceId]) -> String {
+    ids.iter().map(|id| format!("{what} `{id}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {

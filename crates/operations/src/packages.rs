@@ -89,8 +89,8 @@ async fn must_be_unused(app: &App, by: &Principal, name: &str) -> Result<(), Err
         McpServer::Http { .. } | McpServer::Program { .. } => false,
     };
     let added = app.store().added_sources(&by.org).await?;
-    let users: Vec<_> = added.iter().filter(is_user).map(|source| format!("source `{}`", source.id)).collect();
-    if users.is_empty() { Ok(()) } else { Err(Error::PackageInUse { name: name.to_owned(), users: users.join(", ") }) }
+    let sources: Vec<_> = added.iter().filter(is_user).map(|source| source.id.clone()).collect();
+    if sources.is_empty() { Ok(()) } else { Err(Error::PackageInUse { name: name.to_owned(), sources }) }
 }
 
 pub fn packages_of(app: &App, org: &OrgId) -> Result<Arc<Packages>, Error> {

@@ -419,7 +419,7 @@ async fn must_not_be_stopped(app: &App, org: &OrgId, id: &SourceId) -> Result<()
     };
     let switches = app.store().list_switches(org).await?;
     match switches.iter().find(|switch| covers(&switch.scope)) {
-        Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string(), reason: switch.reason.clone() }),
+        Some(switch) => Err(Error::Stopped { scope: switch.scope.clone(), reason: switch.reason.clone() }),
         None => Ok(()),
     }
 }

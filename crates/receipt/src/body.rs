@@ -13,7 +13,7 @@ pub use receipt::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, IntentBody, Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward, Sandbox,
     Timing, Verification,
 };
-pub use rule::{ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
+pub use rule::{ModeBody, REMOVED, REVOKED, RuleBody, RuleChange, RuleFacts, RuleInForce, RuleMaker, SpaceBody, Terms, said};
 
 use crate::{Error, key::PublicKey};
 use countersign_core::json;

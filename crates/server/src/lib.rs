@@ -15,7 +15,10 @@ mod worker;
 
 pub use homes::{AddedConfig, AddedRegistry, AllowLists, Fixed, Homes};
 pub use host::config;
-pub use host::{Config, ConfigError, Error, Flags, LogFormat, MasterKeyFiles, OsRandom, Started, SystemClock, init_metrics, open_store};
+pub use host::{
+    Config, ConfigError, DescribedSetting, Error, Flags, LogFormat, MasterKeyFiles, OsRandom, Started, SystemClock, init_metrics,
+    open_store,
+};
 pub use http_door::openapi_json;
 pub use lag::Lags;
 pub use loops::measure;

@@ -8,7 +8,7 @@ use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::allowed::AllowedList;
 use countersign_core::ports::definitions::ArchivedDefinition;
-use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
+use countersign_core::{OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;
 use std::sync::Arc;
 
@@ -105,11 +105,6 @@ pub(crate) async fn set_in(store: &Store, tx: &mut Tx, org: &OrgId, new: NewAllo
     )
     .await?;
     Ok(SetAllowed::Done(version))
-}
-
-/// What the audit log must say of an entry, as the row says it.
-pub(crate) fn told(version: i64, terms: Option<Digest>) -> String {
-    format!("version {version}{}", terms.map(|terms| format!(" with {terms}")).unwrap_or_default())
 }
 
 pub(crate) fn read_allowed(row: Row) -> Result<AllowedRow, Error> {

@@ -3,7 +3,7 @@
 use crate::archive::archive_in;
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::invocations::finish_in;
-use crate::reviews::{insert_pin, pin_first_in, record_review, wording_word, write_pin};
+use crate::reviews::{insert_pin, pin_first_in, record_review, write_pin};
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, page};
 use countersign_core::grant::{Grant, GrantedDefinition};
@@ -158,15 +158,11 @@ async fn drift_in(
     Ok((revoked, ended))
 }
 
-fn parse_wording(text: &str) -> Option<Wording> {
-    [Wording::Reviewed, Wording::Ignored, Wording::Unread].into_iter().find(|wording| wording_word(*wording) == text)
-}
-
 fn read_review(row: Row) -> Result<Review, Error> {
     let mut columns = Columns::of(row);
     let action = columns.parsed(|text| ActionId::parse(text).ok())?;
     let (structural, textual) = (columns.parsed(Digest::parse)?, columns.parsed(Digest::parse)?);
-    let wording = columns.parsed(parse_wording)?;
+    let wording = columns.parsed(Wording::parse)?;
     let seen = columns.parsed_or_null(Digest::parse)?.zip(columns.parsed_or_null(Digest::parse)?);
     let (reviewed_by, reviewed_at, seen_at) = (columns.parsed(PrincipalId::parse)?, columns.time()?, columns.time_or_null()?);
     let changed_at = Some(seen_at.map_or(reviewed_at, |seen_at| seen_at.max(reviewed_at)));

@@ -12,7 +12,10 @@ use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
 use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::{Band, Digest, OrgId, PrincipalId, Timestamp, TokenId, UserId};
-use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
+use receipt::body::{
+    Body as _, IdentityBody, IdentityChange, ModeBody, REMOVED, REVOKED, RuleBody, RuleChange, RuleFacts, RuleInForce, SpaceBody, Terms,
+    said,
+};
 use receipt::entry::{Entry, Kind, payload_digest};
 use receipt::tree::{self, CompleteTile, Frontier};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +124,7 @@ impl Check<'_> {
         let sql = concat!(select_grant!(), " AND given_at IS NOT NULL");
         for row in self.read("grant", sql, &vals![self.org.as_str()]).await? {
             let Some(grant) = self.readable("grant", read_grant(row))? else { continue };
-            let said = given(&Terms::of(&grant.terms), grant.expires_at, &grant.givers);
+            let said = said::grant(&Terms::of(&grant.terms), grant.expires_at, &grant.givers);
             let revoked = if grant.state == GrantState::Revoked { REVOKED } else { "" };
             stored.insert(("grant", grant.id.to_string()), said + revoked);
         }
@@ -129,12 +132,12 @@ impl Check<'_> {
         for row in self.read("policies", sql, &vals![self.org.as_str()]).await? {
             let Some(version) = self.readable("policies", read_policies(row))? else { continue };
             let digests = digests_of(&version.policies.texts);
-            stored.insert(("policies", "in force".to_owned()), texts(&digests));
+            stored.insert(("policies", "in force".to_owned()), said::policies(&digests));
         }
         for row in self.read("allowed entry", crate::allowed::SELECT_ALLOWED, &vals![self.org.as_str()]).await? {
             let Some(row) = self.readable("allowed entry", crate::allowed::read_allowed(row))? else { continue };
             let terms = row.terms.as_deref().map(archive::digest_of);
-            stored.insert(("allowed entry", format!("{} {}", row.list, row.entry)), crate::allowed::told(row.version, terms));
+            stored.insert(("allowed entry", format!("{} {}", row.list, row.entry)), said::allowed(row.version, terms));
         }
         let sql = "SELECT id, version, settings, removed_at FROM sources WHERE org_id = $1";
         for row in self.read("source", sql, &vals![self.org.as_str()]).await? {
@@ -273,11 +276,6 @@ const TABLES: [(&str, &str); 17] = [
     (SPACE_OF_SESSION, "SELECT id, space_id FROM sessions WHERE org_id = $1"),
 ];
 
-/// Ends what is said of a grant.
-const REVOKED: &str = " revoked";
-/// Ends what is said of a source or a channel.
-const REMOVED: &str = " removed";
-
 /// What the log has said so far.
 #[derive(Default)]
 struct Logged {
@@ -307,7 +305,7 @@ impl Logged {
             }
             Kind::Rule => {
                 if let Ok(body) = RuleBody::read(&entry.body) {
-                    self.rule(body);
+                    self.rule(&body);
                 }
             }
             Kind::Identity => {
@@ -325,77 +323,29 @@ impl Logged {
         }
     }
 
-    fn rule(&mut self, body: RuleBody) {
-        let version = body.version;
-        match body.change {
-            RuleChange::GrantGiven { grant, terms, expires_at, givers, .. } => {
-                self.set("grant", grant.to_string(), Some(given(&terms, expires_at, &givers)));
+    fn rule(&mut self, body: &RuleBody) {
+        let RuleFacts { subject: (kind, name), in_force, .. } = body.about();
+        match in_force {
+            RuleInForce::As(said) => self.set(kind, name, Some(said)),
+            RuleInForce::Marked(mark) => {
+                let said = self.in_force.get(&(kind, name.clone())).map(|said| format!("{said}{mark}"));
+                self.set(kind, name, said);
             }
-            RuleChange::GrantRevoked { grant } => {
-                let said = self.in_force.get(&("grant", grant.to_string())).map(|said| format!("{said}{REVOKED}"));
-                self.set("grant", grant.to_string(), said);
+            RuleInForce::Nothing => self.set(kind, name, None),
+            RuleInForce::Unchanged => {}
+            RuleInForce::OfPerson => self.person_by(body),
+        }
+    }
+
+    fn person_by(&mut self, body: &RuleBody) {
+        if let RuleChange::BandLimited { user, max_band } = &body.change {
+            self.person(user, |(_, band, _)| *band = *max_band);
+        } else if let RuleChange::RoleChanged { user, role } = &body.change {
+            self.person(user, |(known, _, _)| *known = *role);
+            // Without somebody, a sign-in gave it.
+            if body.by.is_some() {
+                self.set(GIVEN_ROLE, user.to_string(), Some(role.as_str().to_owned()));
             }
-            RuleChange::SwitchedOn { scope, stop, .. } => self.set("kill switch", scope.to_string(), Some(stop.as_str().to_owned())),
-            RuleChange::SwitchedOff { scope, .. } => self.set("kill switch", scope.to_string(), None),
-            RuleChange::Reviewed { action, structural, textual, wording } => {
-                let said = format!("{structural} {textual} {}", crate::reviews::wording_word(wording));
-                self.set("review", action.to_string(), Some(said));
-            }
-            RuleChange::PoliciesSet { digests } => self.set("policies", "in force".to_owned(), Some(texts(&digests))),
-            RuleChange::ConsentGiven { consent, purpose, space, expires_at } => {
-                let by = match body.by {
-                    Some(PrincipalId::User(user)) => user.to_string(),
-                    Some(_) | None => String::new(),
-                };
-                let within = space.map_or_else(String::new, |space| format!(" in {space}"));
-                self.set("consent", consent.to_string(), Some(format!("{by} {purpose}{within}{}", until(expires_at))));
-            }
-            RuleChange::ConsentWithdrawn { consent } => self.set("consent", consent.to_string(), None),
-            RuleChange::CrossingAllowed { action, from, to } => {
-                self.set("crossing", format!("{action} {from} {to}"), Some("allowed".to_owned()));
-            }
-            RuleChange::CrossingForbidden { action, from, to } => self.set("crossing", format!("{action} {from} {to}"), None),
-            RuleChange::PriceSet { action, price } => self.set("price", action.to_string(), Some(crate::prices::told(version, &price))),
-            RuleChange::PriceRemoved { action } => self.set("price", action.to_string(), None),
-            RuleChange::BandLimited { user, max_band } => self.person(&user, |(_, band, _)| *band = max_band),
-            RuleChange::RoleChanged { user, role } => {
-                self.person(&user, |(known, _, _)| *known = role);
-                // Without somebody, a sign-in gave it.
-                if body.by.is_some() {
-                    self.set(GIVEN_ROLE, user.to_string(), Some(role.as_str().to_owned()));
-                }
-            }
-            RuleChange::CanaryAdded { canary } => self.set("canary token", canary.to_string(), Some("added".to_owned())),
-            RuleChange::CanaryRemoved { canary } => self.set("canary token", canary.to_string(), None),
-            RuleChange::AllowedSet { list, entry, terms } => {
-                self.set("allowed entry", format!("{list} {entry}"), Some(crate::allowed::told(version, terms)));
-            }
-            RuleChange::AllowedRemoved { list, entry } => self.set("allowed entry", format!("{list} {entry}"), None),
-            RuleChange::SourceSet { source, version, settings, .. } => {
-                self.set("source", source.to_string(), Some(set_to(version, settings)));
-            }
-            RuleChange::SourceRemoved { source, .. } => {
-                let said = self.in_force.get(&("source", source.to_string())).map(|said| format!("{said}{REMOVED}"));
-                self.set("source", source.to_string(), said);
-            }
-            RuleChange::ChannelSet { channel, name, settings, .. } => {
-                self.set("channel", channel.to_string(), Some(named_so(&name, settings)));
-            }
-            RuleChange::ChannelRemoved { channel } => {
-                let said = self.in_force.get(&("channel", channel.to_string())).map(|said| format!("{said}{REMOVED}"));
-                self.set("channel", channel.to_string(), said);
-            }
-            RuleChange::AutomationSet { automation, version, definition, status } => {
-                self.set("automation", automation.to_string(), Some(saved_so(version, definition, status)));
-            }
-            RuleChange::RetentionSet { retention } => {
-                let said = serde_json::to_string(&retention).ok().filter(|said| said != "{}");
-                self.set("retention", "in force".to_owned(), said);
-            }
-            RuleChange::Drifted { .. }
-            | RuleChange::OrgCreated { .. }
-            | RuleChange::OrgDisabled { .. }
-            | RuleChange::QuarantineSettled { .. } => {}
         }
     }
 
@@ -488,40 +438,12 @@ impl Logged {
     }
 }
 
-/// Everything that a grant permits, and who gave it.
-fn given(terms: &Terms, expires_at: Timestamp, givers: &[UserId]) -> String {
-    serde_json::json!({ "expires_at": expires_at, "givers": givers, "terms": terms }).to_string()
-}
-
 fn valid(expires_at: Option<Timestamp>) -> String {
-    format!("valid{}", until(expires_at))
-}
-
-fn until(expires_at: Option<Timestamp>) -> String {
-    expires_at.map_or_else(String::new, |at| format!(" until {}", at.as_micros()))
+    format!("valid{}", said::until(expires_at))
 }
 
 fn person((role, band, is_disabled): (Role, Band, bool)) -> String {
     format!("{} {}{}", role.as_str(), band.as_str(), if is_disabled { " disabled" } else { "" })
-}
-
-fn texts(digests: &BTreeMap<countersign_core::decision::Gate, Digest>) -> String {
-    digests.iter().map(|(gate, digest)| format!("{} {digest}", gate.as_str())).collect::<Vec<_>>().join(" ")
-}
-
-/// How a source is set.
-fn set_to(version: i64, settings: Digest) -> String {
-    format!("version {version} {settings}")
-}
-
-/// How an automation is saved.
-fn saved_so(version: u32, definition: Digest, status: AutomationStatus) -> String {
-    format!("{status} version {version} {definition}")
-}
-
-/// How a channel is set.
-fn named_so(name: &str, terms: Digest) -> String {
-    format!("{name} {terms}")
 }
 
 fn space(
@@ -574,21 +496,21 @@ fn stored_source(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     let (id, version, settings) = (columns.text()?, columns.int()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
-    Ok((id, set_to(version, archive::digest_of(&settings)) + removed))
+    Ok((id, said::source(version, archive::digest_of(&settings)) + removed))
 }
 
 fn stored_channel(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     let (id, name, terms) = (columns.text()?, columns.text()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
-    Ok((id, named_so(&name, archive::digest_of(&terms)) + removed))
+    Ok((id, said::channel(&name, archive::digest_of(&terms)) + removed))
 }
 
 fn stored_automation(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     let (id, version) = (columns.text()?, columns.int()?);
     let (definition, status) = (columns.parsed(Digest::parse)?, columns.parsed(AutomationStatus::parse)?);
-    Ok((id, saved_so(u32::try_from(version).unwrap_or_default(), definition, status)))
+    Ok((id, said::automation(u32::try_from(version).unwrap_or_default(), definition, status)))
 }
 
 fn stored_space(row: Row) -> Result<(String, String), Error> {

@@ -83,12 +83,6 @@ impl Store {
     }
 }
 
-/// What the audit log must say of a price, as the row says it.
-pub(crate) fn told(version: i64, price: &Price) -> String {
-    let unit = price.unit.as_ref().map(|unit| format!(" of {} {}", unit.field, unit.at_most.as_millionths()));
-    format!("version {version} at {}{}", price.usd.as_millionths(), unit.unwrap_or_default())
-}
-
 pub(crate) fn read_price(row: Row) -> Result<PriceSetting, Error> {
     let mut columns = Columns::of(row);
     let action = columns.parsed(|text| ActionId::parse(text).ok())?;

@@ -3,7 +3,7 @@
 use crate::db::{Tx, vals};
 use crate::rule_log::{self, RuleEvent};
 use crate::{Error, Store};
-use countersign_core::ports::definitions::{Pin, Wording};
+use countersign_core::ports::definitions::Pin;
 use countersign_core::{ActionId, OrgId, PrincipalId};
 use receipt::body::RuleChange;
 
@@ -34,7 +34,7 @@ pub(crate) async fn pin_first_in(
 pub(crate) async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: &Pin, by: &PrincipalId) -> Result<u64, Error> {
     let Pin { structural, textual, wording, .. } = pin;
     let params =
-        vals![org.as_str(), action.as_str(), structural.to_string(), textual.to_string(), wording_word(*wording), by.to_string(), tx.now()];
+        vals![org.as_str(), action.as_str(), structural.to_string(), textual.to_string(), wording.as_str(), by.to_string(), tx.now()];
     tx.exec(sql, &params).await
 }
 
@@ -50,12 +50,4 @@ pub(crate) async fn record_review(
     let told = RuleEvent { name: "action.reviewed", key: action.to_string() };
     let change = RuleChange::Reviewed { action, structural, textual, wording };
     rule_log::record(store, tx, org, Some(by), change, told).await.map(|_| ())
-}
-
-pub(crate) const fn wording_word(wording: Wording) -> &'static str {
-    match wording {
-        Wording::Reviewed => "reviewed",
-        Wording::Ignored => "ignored",
-        Wording::Unread => "unread",
-    }
 }

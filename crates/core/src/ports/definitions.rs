@@ -56,6 +56,8 @@ pub enum Wording {
     Unread,
 }
 
+crate::words!(Wording { Reviewed = "reviewed", Ignored = "ignored", Unread = "unread" });
+
 /// A definition that is not the reviewed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDrift {

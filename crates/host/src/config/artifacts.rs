@@ -1,19 +1,8 @@
 //! Where the bytes of artifacts are kept: in the data folder, or in a bucket of a server that speaks S3.
 
-use super::{ConfigError, base_url};
+use super::{ArtifactsSection, ConfigError, base_url};
 use countersign_core::Secret;
-use serde::Deserialize;
 use std::path::PathBuf;
-
-/// The variables, without the prefix of all of them.
-pub(super) const VARIABLES: &[&str] = &[
-    "ARTIFACTS_URL",
-    "ARTIFACTS_ENDPOINT",
-    "ARTIFACTS_REGION",
-    "ARTIFACTS_ACCESS_KEY_ID",
-    "ARTIFACTS_SECRET_ACCESS_KEY",
-    "ARTIFACTS_SECRET_ACCESS_KEY_FILE",
-];
 
 /// Where artifacts are. The default is the folder `artifacts` inside the data folder.
 #[derive(Clone, Debug, Default)]
@@ -46,45 +35,7 @@ pub enum KeySecret {
     Text(Secret<String>),
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ArtifactsSection {
-    url: Option<String>,
-    endpoint: Option<String>,
-    region: Option<String>,
-    access_key_id: Option<String>,
-    /// In a variable only: a file of settings is no place for a secret.
-    #[serde(skip)]
-    secret_access_key: Option<Secret<String>>,
-    secret_access_key_file: Option<PathBuf>,
-}
-
 impl ArtifactsSection {
-    /// Takes one of the variables.
-    pub(super) fn take(&mut self, variable: &str, value: String) {
-        match variable {
-            "ARTIFACTS_URL" => self.url = Some(value),
-            "ARTIFACTS_ENDPOINT" => self.endpoint = Some(value),
-            "ARTIFACTS_REGION" => self.region = Some(value),
-            "ARTIFACTS_ACCESS_KEY_ID" => self.access_key_id = Some(value),
-            "ARTIFACTS_SECRET_ACCESS_KEY" => self.secret_access_key = Some(Secret::new(value)),
-            // The last of `VARIABLES`.
-            _ => self.secret_access_key_file = Some(value.into()),
-        }
-    }
-
-    /// These settings, and those of the other where there is none.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            url: self.url.or(other.url),
-            endpoint: self.endpoint.or(other.endpoint),
-            region: self.region.or(other.region),
-            access_key_id: self.access_key_id.or(other.access_key_id),
-            secret_access_key: self.secret_access_key.or(other.secret_access_key),
-            secret_access_key_file: self.secret_access_key_file.or(other.secret_access_key_file),
-        }
-    }
-
     pub(super) fn read(self) -> Result<ArtifactsConfig, ConfigError> {
         let secret = self.secret_access_key.map(KeySecret::Text).or_else(|| self.secret_access_key_file.map(KeySecret::File));
         let login = match (self.access_key_id, secret) {

@@ -1,7 +1,6 @@
 //! Which mail servers there are: the one that mail goes through where an org has none, and those that connections and channels may name.
 
-use super::ConfigError;
-use serde::Deserialize;
+use super::{ConfigError, EmailSection};
 use sources::mail::{MailAddress, MailServer, Security};
 use std::path::PathBuf;
 
@@ -29,30 +28,7 @@ pub struct EmailLogin {
     pub password_file: PathBuf,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EmailSection {
-    pub(super) server: Option<String>,
-    pub(super) from: Option<String>,
-    pub(super) username: Option<String>,
-    pub(super) password_file: Option<PathBuf>,
-    pub(super) allowed_servers: Option<Vec<String>>,
-    pub(super) ca_cert: Option<PathBuf>,
-}
-
 impl EmailSection {
-    /// These settings, and those of the other where there is none.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            server: self.server.or(other.server),
-            from: self.from.or(other.from),
-            username: self.username.or(other.username),
-            password_file: self.password_file.or(other.password_file),
-            allowed_servers: self.allowed_servers.or(other.allowed_servers),
-            ca_cert: self.ca_cert.or(other.ca_cert),
-        }
-    }
-
     pub(super) fn read(self) -> Result<EmailConfig, ConfigError> {
         let invalid = |name: &str, message: String| ConfigError::InvalidValue { name: name.into(), message };
         let alone = |name: &str, other: &str| Err(invalid(name, format!("it needs `{other}` beside it")));

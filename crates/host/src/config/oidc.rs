@@ -1,10 +1,9 @@
 //! Where people sign in, besides with their tokens: an OpenID Connect issuer, and which of its groups gives which role.
 
-use super::{ConfigError, parse_all, parse_networks};
+use super::{ConfigError, OidcSection, parse_all, parse_networks};
 use countersign_core::Secret;
 use countersign_core::principal::Role;
 use ipnet::IpNet;
-use serde::Deserialize;
 use sources::web::HostRule;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,21 +11,6 @@ use std::path::PathBuf;
 /// What is asked for if nothing is said. A provider refuses a scope that it does not know, so `groups` is not among them.
 const SCOPES: [&str; 3] = ["openid", "profile", "email"];
 const GROUPS_CLAIM: &str = "groups";
-
-/// The variables, without the prefix of all of them.
-pub(super) const VARIABLES: &[&str] = &[
-    "OIDC_NAME",
-    "OIDC_ISSUER",
-    "OIDC_CLIENT_ID",
-    "OIDC_CLIENT_SECRET",
-    "OIDC_CLIENT_SECRET_FILE",
-    "OIDC_SCOPES",
-    "OIDC_GROUPS_CLAIM",
-    "OIDC_ROLES",
-    "OIDC_ORG",
-    "OIDC_ALLOWED_HOSTS",
-    "OIDC_ALLOWED_NETWORKS",
-];
 
 /// The issuer that says who people are, and what they may do here.
 #[derive(Clone, Debug)]
@@ -54,61 +38,7 @@ pub enum ClientSecret {
     Text(Secret<String>),
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OidcSection {
-    name: Option<String>,
-    issuer: Option<String>,
-    client_id: Option<String>,
-    /// In a variable only: a file of settings is no place for a secret.
-    #[serde(skip)]
-    client_secret: Option<Secret<String>>,
-    client_secret_file: Option<PathBuf>,
-    scopes: Option<Vec<String>>,
-    groups_claim: Option<String>,
-    roles: Option<BTreeMap<String, String>>,
-    org: Option<String>,
-    allowed_hosts: Option<Vec<String>>,
-    allowed_networks: Option<Vec<String>>,
-}
-
 impl OidcSection {
-    /// Takes one of the variables; `list` is its value as a list.
-    pub(super) fn take(&mut self, variable: &str, value: String, list: Vec<String>) -> Result<(), ConfigError> {
-        match variable {
-            "OIDC_NAME" => self.name = Some(value),
-            "OIDC_ISSUER" => self.issuer = Some(value),
-            "OIDC_CLIENT_ID" => self.client_id = Some(value),
-            "OIDC_CLIENT_SECRET" => self.client_secret = Some(Secret::new(value)),
-            "OIDC_CLIENT_SECRET_FILE" => self.client_secret_file = Some(value.into()),
-            "OIDC_SCOPES" => self.scopes = Some(list),
-            "OIDC_GROUPS_CLAIM" => self.groups_claim = Some(value),
-            "OIDC_ROLES" => self.roles = Some(list.iter().map(|text| group_and_role(text)).collect::<Result<_, _>>()?),
-            "OIDC_ORG" => self.org = Some(value),
-            "OIDC_ALLOWED_HOSTS" => self.allowed_hosts = Some(list),
-            // The last of `VARIABLES`.
-            _ => self.allowed_networks = Some(list),
-        }
-        Ok(())
-    }
-
-    /// These settings, and those of the other where there is none.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            name: self.name.or(other.name),
-            issuer: self.issuer.or(other.issuer),
-            client_id: self.client_id.or(other.client_id),
-            client_secret: self.client_secret.or(other.client_secret),
-            client_secret_file: self.client_secret_file.or(other.client_secret_file),
-            scopes: self.scopes.or(other.scopes),
-            groups_claim: self.groups_claim.or(other.groups_claim),
-            roles: self.roles.or(other.roles),
-            org: self.org.or(other.org),
-            allowed_hosts: self.allowed_hosts.or(other.allowed_hosts),
-            allowed_networks: self.allowed_networks.or(other.allowed_networks),
-        }
-    }
-
     /// `None` if nothing is said of an issuer: then people log in with tokens only.
     pub(super) fn read(self) -> Result<Option<OidcConfig>, ConfigError> {
         let is_unset = self.name.is_none()
@@ -152,13 +82,6 @@ fn invalid(name: &str, message: impl Into<String>) -> ConfigError {
 
 fn given(name: &str, value: Option<String>) -> Result<String, ConfigError> {
     value.filter(|value| !value.is_empty()).ok_or_else(|| invalid(name, "without it nobody can sign in at the issuer"))
-}
-
-/// `group=role`. The name of a group may have a `=` too.
-fn group_and_role(text: &str) -> Result<(String, String), ConfigError> {
-    let pair =
-        text.rsplit_once('=').ok_or_else(|| invalid("oidc.roles", format!("`{text}`: expected a group and its role, such as `ops=admin`")));
-    pair.map(|(group, role)| (group.trim().to_owned(), role.trim().to_owned()))
 }
 
 fn read_roles(named: BTreeMap<String, String>) -> Result<BTreeMap<String, Role>, ConfigError> {

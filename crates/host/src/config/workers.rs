@@ -1,6 +1,6 @@
 //! How many runs of automations a server works on at once: each queue has workers of its own, so that long runs never hold up short ones.
 
-use super::ConfigError;
+use super::{ConfigError, DescribedSetting, from_variable};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -40,6 +40,20 @@ impl WorkersSection {
     pub(super) fn or(self, mut other: Self) -> Self {
         other.0.extend(self.0);
         other
+    }
+
+    /// `workers_`, and the name of a queue.
+    pub(super) fn take(&mut self, variable: &str, value: &str) -> Result<bool, ConfigError> {
+        let Some(queue) = variable.strip_prefix("workers_") else { return Ok(false) };
+        self.0.insert(queue.to_owned(), from_variable(variable, value)?);
+        Ok(true)
+    }
+
+    pub(super) fn described() -> Vec<DescribedSetting> {
+        let what = "[runs of automations](automations.md) that this server works on at once, by queue, up to 1 000 each; any other name, such as in \
+                    `COUNTERSIGN_WORKERS_GPU`, declares a queue of your own, which definitions may then name";
+        let (variable, key) = (Some("WORKERS_…".to_owned()), Some("workers.…".to_owned()));
+        vec![DescribedSetting { variable, key, what, default: "`fast` 16, `medium` 16, `long` 4" }]
     }
 
     pub(super) fn read(self) -> Result<Workers, ConfigError> {

@@ -50,48 +50,21 @@ impl Standing {
     }
 
     pub(super) fn change(&mut self, by: Option<&PrincipalId>, change: RuleChange) -> Result<(), Finding> {
-        match change {
-            RuleChange::GrantGiven { grant, terms, expires_at, givers, invocation_id, .. } => {
-                if self.grants.contains_key(&grant) {
-                    return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
-                }
-                let givers = self.givers(by, &givers, invocation_id.as_ref()).map_err(|why| refused(format!("grant `{grant}` {why}")))?;
-                self.grants.insert(grant, Given { terms: *terms, expires_at, givers, used: 0, spent: Vec::new(), is_revoked: false });
+        if let RuleChange::GrantGiven { grant, terms, expires_at, givers, invocation_id, .. } = change {
+            if self.grants.contains_key(&grant) {
+                return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
             }
-            RuleChange::GrantRevoked { grant } => {
-                if let Some(given) = self.grants.get_mut(&grant) {
-                    given.is_revoked = true;
-                }
+            let givers = self.givers(by, &givers, invocation_id.as_ref()).map_err(|why| refused(format!("grant `{grant}` {why}")))?;
+            self.grants.insert(grant, Given { terms: *terms, expires_at, givers, used: 0, spent: Vec::new(), is_revoked: false });
+        } else if let RuleChange::GrantRevoked { grant } = change {
+            if let Some(given) = self.grants.get_mut(&grant) {
+                given.is_revoked = true;
             }
-            RuleChange::SwitchedOn { scope, .. } => {
-                self.switches.retain(|on| *on != scope);
-                self.switches.push(scope);
-            }
-            RuleChange::SwitchedOff { scope, .. } => self.switches.retain(|on| *on != scope),
-            RuleChange::Reviewed { .. }
-            | RuleChange::Drifted { .. }
-            | RuleChange::PoliciesSet { .. }
-            | RuleChange::ConsentGiven { .. }
-            | RuleChange::ConsentWithdrawn { .. }
-            | RuleChange::CrossingAllowed { .. }
-            | RuleChange::CrossingForbidden { .. }
-            | RuleChange::PriceSet { .. }
-            | RuleChange::PriceRemoved { .. }
-            | RuleChange::BandLimited { .. }
-            | RuleChange::RoleChanged { .. }
-            | RuleChange::CanaryAdded { .. }
-            | RuleChange::CanaryRemoved { .. }
-            | RuleChange::AllowedSet { .. }
-            | RuleChange::AllowedRemoved { .. }
-            | RuleChange::SourceSet { .. }
-            | RuleChange::SourceRemoved { .. }
-            | RuleChange::ChannelSet { .. }
-            | RuleChange::ChannelRemoved { .. }
-            | RuleChange::AutomationSet { .. }
-            | RuleChange::OrgCreated { .. }
-            | RuleChange::OrgDisabled { .. }
-            | RuleChange::RetentionSet { .. }
-            | RuleChange::QuarantineSettled { .. } => {}
+        } else if let RuleChange::SwitchedOn { scope, .. } = change {
+            self.switches.retain(|on| *on != scope);
+            self.switches.push(scope);
+        } else if let RuleChange::SwitchedOff { scope, .. } = change {
+            self.switches.retain(|on| *on != scope);
         }
         Ok(())
     }

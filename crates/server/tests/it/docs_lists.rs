@@ -248,25 +248,27 @@ fn the_settings_are_those_that_the_docs_list() {
     let unread: Vec<_> = words(told).filter(|variable| !read_by_cli.contains(*variable)).collect();
     assert!(unread.is_empty(), "the command line reads no {unread:?}");
 
-    let table = between(page, &text, "| setting |", "A host in one of these lists");
-    let (mut listed, mut flags) = (Names::new(), Names::new());
-    for row in rows(table) {
-        flags.extend(words(row[1]).map(str::to_owned));
-        // `[oidc]` has a section of its own.
-        listed.extend(words(row[3]).filter(|key| !key.starts_with('[')).map(str::to_owned));
-    }
-    let tables = ["http", "limits", "log", "email", "artifacts"];
-    let mut there: Names =
-        keys("").into_iter().filter(|key| !tables.contains(&key.as_str()) && key != "workers" && key != "oidc").collect();
-    there.extend(tables.iter().flat_map(|table| keys(&format!("[{table}]")).into_iter().map(move |key| format!("{table}.{key}"))));
-    // Any name after `workers.` is that of a queue.
-    listed.retain(|key| !key.starts_with("workers."));
-    same(page, "keys of the file", &listed, &there);
-
     let help = commands();
     let own = between("the help of `serve`", &help["serve"], "Options:", "-h, --help");
-    let there = own.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split(' ').next()).map(|flag| format!("--{flag}"));
-    same(page, "flags of `serve`", &flags, &there.collect());
+    let flags = own.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split(' ').next()).map(|flag| format!("--{flag}"));
+    let flags: Names = flags.collect();
+    let cell = |name: Option<String>| name.map_or_else(|| "–".to_owned(), |name| format!("`{name}`"));
+    let row = |setting: server::DescribedSetting| {
+        let flag = setting.key.as_ref().map(|key| format!("--{}", key.replace('_', "-"))).filter(|flag| flags.contains(flag));
+        let variable = setting.variable.map(|variable| format!("COUNTERSIGN_{variable}"));
+        format!("| {} | {} | {} | {} | {} |\n", setting.what, cell(flag), cell(variable), cell(setting.key), setting.default)
+    };
+    let there: String = server::Config::described().into_iter().map(row).collect();
+    let table = between(page, &text, "| setting |", "\nA host in one of these lists");
+    // The first two say where the others are.
+    let first = table.match_indices('\n').nth(3).unwrap().0 + 1;
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(root().join(page), text.replace(&table[first..], &there)).unwrap();
+    } else {
+        assert_eq!(&table[first..], there, "`{page}`: UPDATE_EXPECT=1 writes the table");
+    }
+    let listed = rows(table).iter().flat_map(|row| words(row[1])).map(str::to_owned).collect();
+    same(page, "flags of `serve`", &listed, &flags);
 
     for (heading, table, end) in [("[oidc]\n", "[oidc]", "[oidc.roles]"), ("[[mcp_commands]]\n", "[[mcp_commands]]", "```")] {
         let block = between(page, &text, heading, end);
