@@ -2,8 +2,7 @@
 //! that tells what became of a call.
 
 use super::caller::Caller;
-use super::tools;
-use super::words;
+use super::{actions, words};
 use crate::limits::{MCP_ARGUMENT_CHARS_MAX, MCP_FOUND_MAX};
 use countersign_core::limits::WAIT_SECONDS_MAX;
 use countersign_core::{Action, Invocation};
@@ -69,7 +68,7 @@ pub(super) async fn search(app: &App, caller: &Caller, arguments: &JsonObject) -
         let about = format!("{} {} {}", action.id, action.title, action.description).to_lowercase();
         source.is_none_or(|source| action.id.source() == source) && words.iter().all(|word| about.contains(word))
     };
-    let mut found: Vec<_> = tools::actions(app, caller).await.into_iter().filter(fits).collect();
+    let mut found: Vec<_> = actions::tools(app, caller).await.into_iter().filter(fits).collect();
     // Those that have the words in their name come first.
     found.sort_by_key(|action| !words.iter().all(|word| action.id.as_str().contains(word)));
     let more = found.len().saturating_sub(MCP_FOUND_MAX);
