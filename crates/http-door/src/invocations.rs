@@ -2,6 +2,7 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
+use super::facts::{definition, facts};
 use super::page::{Asked, WaitQuery, page_request, wanted};
 use super::problem::Refusal;
 use super::progress;
@@ -243,7 +244,13 @@ pub(super) async fn show(
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let found = app.pipeline().wait_for(&caller.principal, found, wait.duration()?).await;
-    Ok(Json(shown(&app, found).await?))
+    let mut shown = shown(&app, found.clone()).await?;
+    // They are for people: an agent that waits for its call is told how it ended.
+    if caller.must_read().is_ok() {
+        let action = definition(&app, &shown.invocation, &found.org, None).await;
+        shown.invocation.facts = facts(&app, &found, &shown.invocation, action.as_deref(), None).await;
+    }
+    Ok(Json(shown))
 }
 
 /// Reverts the effect of an invocation that succeeded, as a call of its own.

@@ -8,6 +8,7 @@ pub mod slack;
 pub mod webhook;
 
 mod courier;
+mod facts;
 mod sample;
 mod secret;
 mod smtp;
