@@ -113,6 +113,9 @@ pub struct InvocationView {
     /// The files it changed, or restored if it is a revert. Only where one invocation is read by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_files: Vec<ChangedFileView>,
+    /// What there is to know of it, in the order in which it is read. Only where one invocation is read by itself, by somebody who may read all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<FactView>,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOfView>,
@@ -145,6 +148,49 @@ pub struct InvocationView {
     pub waited_ms: Option<u64>,
     pub receipt: Option<ReceiptRefView>,
     pub trace_id: String,
+}
+
+/// One thing to know of a call, as a label and a text. Several in a row may have the same label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FactView {
+    #[schema(example = "Answered by")]
+    pub label: String,
+    #[schema(example = "robin, ")]
+    pub text: String,
+    /// A time that follows the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// What follows the time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(example = ": “fine”")]
+    pub more: String,
+    /// Absent if it is neither a warning nor a danger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tone: Option<FactTone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FactTone {
+    Warn,
+    Danger,
+}
+
+impl FactView {
+    pub fn new(label: &str, text: impl Into<String>) -> Self {
+        Self { label: label.to_owned(), text: text.into(), at: None, more: String::new(), tone: None }
+    }
+
+    /// With a time after the text, and what follows it.
+    #[must_use]
+    pub fn at(self, at: Timestamp, more: impl Into<String>) -> Self {
+        Self { at: Some(at), more: more.into(), ..self }
+    }
+
+    #[must_use]
+    pub fn toned(self, tone: FactTone) -> Self {
+        Self { tone: Some(tone), ..self }
+    }
 }
 
 /// A file that was changed.
@@ -415,6 +461,7 @@ impl From<Invocation> for InvocationView {
             reverses: invocation.reverses.as_ref().map(ToString::to_string),
             reverted_by: None,
             changed_files: Vec::new(),
+            facts: Vec::new(),
             batch: invocation.batch.map(PartOfView::from),
             settled: invocation.aftermath.settled.map(|settled| SettledView {
                 by: settled.by.to_string(),

@@ -106,6 +106,12 @@ pub enum Label {
 
 crate::words!(Label { User = "user", ActionOutput = "action_output", Web = "web" });
 
+impl From<Value> for Call {
+    fn from(params: Value) -> Self {
+        Self::new(params)
+    }
+}
+
 impl Call {
     /// A call with nothing but its params.
     pub fn new(params: Value) -> Self {

@@ -14,4 +14,3 @@ pub use added_sources::{AddedConfig, AddedRegistry};
 pub use allowed::{AllowLists, Fixed};
 pub use homes::{Ground, Homes};
 pub use jail::{HostProbe, look_at_host};
-pub use policy::scan::sentence_of;

@@ -2,7 +2,7 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
-use super::grants::titled;
+use super::grants::{calls_of, sum_of, titled};
 use super::invocations::{answer, answered, shown, written};
 use super::page::seconds_of;
 use super::problem::Refusal;
@@ -11,18 +11,16 @@ use api::invocation::{
     GrantOfferRequest, GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest,
     SnoozeResponse,
 };
-use api::rules::SumMaxRequest;
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use countersign_core::grant::SumMax;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT};
-use countersign_core::{Amount, Digest, InvocationId, Principal};
+use countersign_core::{Digest, InvocationId, Principal};
 use operations::App;
 use operations::{answers, invocations};
-use pipeline::limits::{GRANT_SECONDS_MAX, GRANT_SUM_SECONDS_MAX};
+use pipeline::limits::GRANT_SECONDS_MAX;
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
 
 /// Approves a pending invocation of a session and runs it.
@@ -207,22 +205,6 @@ fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {
     };
     let sum_max = grant.sum_max.map(sum_of).transpose()?;
     Ok(BeyondAsked::Grant { to, calls_max, sum_max, lifetime_seconds })
-}
-
-/// How many calls a grant is good for, by whichever name.
-pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result<Option<u32>, Refusal> {
-    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
-    match (calls_max, max_calls) {
-        (Some(_), Some(_)) => wrong("`maxCalls` is an older name of `calls_max`: send one of them"),
-        (calls_max, max_calls) => Ok(calls_max.or(max_calls)),
-    }
-}
-
-/// The sum that a grant bounds. Whether its parts make sense is checked with the other bounds.
-pub(super) fn sum_of(sum: SumMaxRequest) -> Result<SumMax, Refusal> {
-    let unclear = || Refusal::new(Code::InvalidRequest, "`sum_max.max` must be a decimal as text, such as \"500\" or \"12.50\"");
-    let max = Amount::parse(&sum.max).ok_or_else(unclear)?;
-    Ok(SumMax { max, of: sum.of, per_seconds: seconds_of("sum_max.per", &sum.per, GRANT_SUM_SECONDS_MAX)? })
 }
 
 /// Denies a call, whichever way the request came.

@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, header};
 use countersign_core::{Principal, Secret, Session, SpaceId};
 use operations::App;
 use std::collections::BTreeSet;
-use store::Refused;
 
 /// A request whose token, or whose browser's login, was accepted.
 pub struct Caller {
@@ -55,7 +54,7 @@ impl Shown {
     /// Whose it is now.
     pub(super) async fn principal(&self, app: &App) -> Result<Principal, Refusal> {
         match self {
-            Self::Token(token) => app.store().authenticate(token.expose()).await?.map_err(|refused| refusal(refused, "token")),
+            Self::Token(token) => app.store().authenticate(token.expose()).await?.map_err(|refused| Refusal::of_token(refused, "token")),
             Self::Login(login) => {
                 let ended = || Refusal::new(Code::Unauthenticated, "nobody is logged in here any more").hint("log in at `/login`");
                 operations::logins::find(app, login.expose()).await?.ok_or_else(ended)
@@ -66,20 +65,6 @@ impl Shown {
 
 pub fn needs_token() -> Refusal {
     Refusal::new(Code::Unauthenticated, "this needs a token")
-}
-
-/// Why a token or an invitation was refused.
-pub(super) fn refusal(refused: Refused, what: &str) -> Refusal {
-    match refused {
-        Refused::Expired => Refusal::new(Code::TokenExpired, format!("the {what} has expired")),
-        Refused::Revoked if what == "invitation" => Refusal::new(Code::TokenRevoked, "the invitation was redeemed already, or revoked"),
-        Refused::Revoked => Refusal::new(Code::TokenRevoked, format!("the {what} was revoked")),
-        Refused::Unknown => Refusal::new(Code::Unauthenticated, format!("the {what} is not valid")),
-        Refused::OrgDisabled => Refusal::new(Code::OrgDisabled, format!("the org of this {what} is disabled")),
-        Refused::Inactive => {
-            Refusal::new(Code::Unauthenticated, format!("{what} invalid: its session has ended or its person is disabled"))
-        }
-    }
 }
 
 impl Caller {

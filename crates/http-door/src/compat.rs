@@ -21,7 +21,7 @@ use countersign_core::{Action, ActionId, Call, Invocation, Principal, Session, S
 use operations::App;
 use operations::invocations;
 use pipeline::limits::CLAIMED_CHARS_MAX;
-use pipeline::{Outcome, Request, may_read_entries, told_to};
+use pipeline::{Outcome, Request, may_read_entries};
 use serde_json::{Number, Value};
 use std::sync::Arc;
 
@@ -82,40 +82,33 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
         idempotency_key: body.idempotency_key.clone(),
         ..Older::default()
     };
-    let outcome = app
-        .pipeline()
-        .invoke(Request {
-            session: session.id,
-            action: body.tool_id,
-            call: Call {
-                bounds: Bounds {
-                    tier: None,
-                    timeout_ms: qos.timeout_ms,
-                    retries_max: qos.max_retries,
-                    breaker_label: short("circuit_breaker_key", qos.circuit_breaker_key)?,
-                },
-                claimed: Some(Claimed {
-                    time: short("policy_ctx.time", context.time)?,
-                    device: short("policy_ctx.device", context.device)?,
-                    actor: short("policy_ctx.actor", context.actor)?,
-                    subject,
-                    action_id,
-                    space: short("space_id", elsewhere)?,
-                    more,
-                    ..Claimed::default()
-                }),
-                older: Some(older),
-                ..Call::new(params)
-            },
-            idempotency_key: body.idempotency_key,
-            approval_ref: None,
-            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
-            reverses: None,
-            trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
-            line: None,
-            principal: caller.principal,
-        })
-        .await?;
+    let call = Call {
+        bounds: Bounds {
+            tier: None,
+            timeout_ms: qos.timeout_ms,
+            retries_max: qos.max_retries,
+            breaker_label: short("circuit_breaker_key", qos.circuit_breaker_key)?,
+        },
+        claimed: Some(Claimed {
+            time: short("policy_ctx.time", context.time)?,
+            device: short("policy_ctx.device", context.device)?,
+            actor: short("policy_ctx.actor", context.actor)?,
+            subject,
+            action_id,
+            space: short("space_id", elsewhere)?,
+            more,
+            ..Claimed::default()
+        }),
+        older: Some(older),
+        ..Call::new(params)
+    };
+    let request = Request {
+        idempotency_key: body.idempotency_key,
+        intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+        trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
+        ..Request::new(caller.principal, session.id, body.tool_id, call)
+    };
+    let outcome = app.pipeline().invoke(request).await?;
     Ok((outcome, echo))
 }
 
@@ -151,35 +144,28 @@ pub(super) async fn plan(
         ..Older::default()
     };
     let principal = caller.principal.clone();
-    let outcome = app
-        .pipeline()
-        .invoke(Request {
-            session: session.id,
-            action: action.id.to_string(),
-            call: Call {
-                reason: body.reason,
-                scope: Scope::from(ScopeView::from(scope)),
-                bounds: Bounds { tier: Some(tier), ..Bounds::default() },
-                commands: verification.commands,
-                claimed: Some(Claimed {
-                    action_id,
-                    confidence: body.confidence.and_then(Number::from_f64),
-                    rollback_plan: body.rollback_plan,
-                    more,
-                    ..Claimed::default()
-                }),
-                older: Some(older),
-                ..Call::new(body.input)
-            },
-            idempotency_key: body.idempotency_key,
-            approval_ref: None,
-            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
-            reverses: None,
-            trace_id: caller.trace_id,
-            line: None,
-            principal: caller.principal,
-        })
-        .await?;
+    let call = Call {
+        reason: body.reason,
+        scope: Scope::from(ScopeView::from(scope)),
+        bounds: Bounds { tier: Some(tier), ..Bounds::default() },
+        commands: verification.commands,
+        claimed: Some(Claimed {
+            action_id,
+            confidence: body.confidence.and_then(Number::from_f64),
+            rollback_plan: body.rollback_plan,
+            more,
+            ..Claimed::default()
+        }),
+        older: Some(older),
+        ..Call::new(body.input)
+    };
+    let request = Request {
+        idempotency_key: body.idempotency_key,
+        intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+        trace_id: caller.trace_id,
+        ..Request::new(caller.principal, session.id, action.id.to_string(), call)
+    };
+    let outcome = app.pipeline().invoke(request).await?;
     let Answered { status, view, entry, result, kept, .. } = answered(&app, &principal, outcome).await;
     let echo = Echo { is_rehearsed: kept.is_rehearsed, ..echo };
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, echo))))
@@ -202,10 +188,8 @@ pub(super) async fn show_plan(
 /// The call as it is now, or as it is once it has ended.
 async fn found(app: &App, caller: &Caller, invocation: &str, wait: WaitQuery) -> Result<Answered, Refusal> {
     let limit = wait.duration()?;
-    let mut found = invocations::readable(app, &caller.principal, invocation).await?;
-    if !limit.is_zero() {
-        found = told_to(&caller.principal, app.pipeline().watch(&found.org, &found.id, limit).await?);
-    }
+    let found = invocations::readable(app, &caller.principal, invocation).await?;
+    let found = app.pipeline().wait_for(&caller.principal, found, limit).await;
     Ok(answered(app, &caller.principal, Outcome::of(Box::new(found))).await)
 }
 

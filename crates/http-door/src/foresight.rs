@@ -3,8 +3,9 @@
 
 use super::caller::Caller;
 use super::explain::would_name;
+use super::facts::{definition, facts};
 use super::problem::Refusal;
-use api::invocation::{ConcernView, FailureView, ForesightView, LabelView, RevertForesightView};
+use api::invocation::{ConcernView, FailureView, ForesightView, InvocationView, LabelView, RevertForesightView};
 use axum::Json;
 use axum::extract::{Path, State};
 use operations::App;
@@ -24,7 +25,11 @@ pub(super) async fn foresight(
 ) -> Result<Json<ForesightView>, Refusal> {
     answers::may_look_ahead(&caller.principal)?;
     let found = readable(&app, &caller.principal, &invocation).await?;
-    Ok(Json(view(app.pipeline().foresee(&found).await?)))
+    let ahead = view(app.pipeline().foresee(&found).await?);
+    let shown = InvocationView::from(found.clone());
+    let action = definition(&app, &shown, &found.org, Some(&ahead)).await;
+    let facts = facts(&app, &found, &shown, action.as_deref(), Some(&ahead)).await;
+    Ok(Json(ForesightView { facts, ..ahead }))
 }
 
 /// Shows what a revert would do, to whoever may ask for it. Nothing is performed or recorded.
@@ -50,7 +55,7 @@ pub(super) async fn foresee_revert(
     }))
 }
 
-fn view(foresight: Foresight) -> ForesightView {
+pub(super) fn view(foresight: Foresight) -> ForesightView {
     ForesightView {
         blocked: foresight.blocked.map(|failure| FailureView { code: failure.code, message: failure.message }),
         params: foresight.params,
@@ -60,6 +65,7 @@ fn view(foresight: Foresight) -> ForesightView {
         concerns: foresight.concerns.into_iter().map(concern).collect(),
         labels: foresight.labels.into_iter().filter_map(label).collect(),
         approvals_needed: foresight.approvals_needed,
+        facts: Vec::new(),
     }
 }
 

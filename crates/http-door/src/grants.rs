@@ -1,23 +1,22 @@
 //! Grants: given by people, asked for by agents.
 
-use super::answers::{calls_of, sum_of};
 use super::body::Strict;
 use super::caller::Caller;
 use super::page::{self, page_request, seconds_of};
 use super::problem::Refusal;
 use api::invocation::GrantScopeName;
-use api::rules::{GrantView, NewGrantRequest, SessionGrantRequest, SumMaxView};
+use api::rules::{GrantView, NewGrantRequest, SessionGrantRequest, SumMaxRequest, SumMaxView};
 use api::{Code, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::grant::{Covers, Grant, GrantState, GrantStateName};
+use countersign_core::grant::{Covers, Grant, GrantState, GrantStateName, SumMax};
 use countersign_core::limits::GRANT_SECONDS_DEFAULT;
 use countersign_core::ports::Sessions;
-use countersign_core::{OrgId, SessionId};
+use countersign_core::{Amount, OrgId, SessionId};
 use operations::App;
 use operations::grants::{self, Asked, AskedScope};
-use pipeline::limits::GRANT_SECONDS_MAX;
+use pipeline::limits::{GRANT_SECONDS_MAX, GRANT_SUM_SECONDS_MAX};
 use serde::Deserialize;
 use store::GrantFilter;
 use utoipa::IntoParams;
@@ -169,6 +168,22 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
     let sum_max = body.sum_max.map(sum_of).transpose()?;
     let (covers, space, condition, reason) = (body.covers, body.space_id, body.condition, body.reason);
     Ok(Asked { covers, scope, space, condition, calls_max, sum_max, reason, lifetime_seconds })
+}
+
+/// How many calls a grant is good for, by whichever name.
+pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result<Option<u32>, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    match (calls_max, max_calls) {
+        (Some(_), Some(_)) => wrong("`maxCalls` is an older name of `calls_max`: send one of them"),
+        (calls_max, max_calls) => Ok(calls_max.or(max_calls)),
+    }
+}
+
+/// The sum that a grant bounds. Whether its parts make sense is checked with the other bounds.
+pub(super) fn sum_of(sum: SumMaxRequest) -> Result<SumMax, Refusal> {
+    let unclear = || Refusal::new(Code::InvalidRequest, "`sum_max.max` must be a decimal as text, such as \"500\" or \"12.50\"");
+    let max = Amount::parse(&sum.max).ok_or_else(unclear)?;
+    Ok(SumMax { max, of: sum.of, per_seconds: seconds_of("sum_max.per", &sum.per, GRANT_SUM_SECONDS_MAX)? })
 }
 
 /// What is asked for in the words of the older contract.

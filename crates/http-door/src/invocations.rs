@@ -2,6 +2,7 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
+use super::facts::{definition, facts};
 use super::page::{Asked, WaitQuery, page_request, wanted};
 use super::problem::Refusal;
 use super::progress;
@@ -20,15 +21,13 @@ use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::Intention;
 use countersign_core::ports::Sessions;
-use countersign_core::{ActionId, AutomationId, Call, Invocation, OrgId, SessionId, Status, Tier};
+use countersign_core::{ActionId, AutomationId, Call, Invocation, SessionId, Status, Tier};
 use operations::App;
 use operations::{answers, invocations};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use store::InvocationFilter;
-use tracing::Instrument;
 use utoipa::IntoParams;
 
 /// Performs an action, or makes it pending.
@@ -56,45 +55,27 @@ pub(super) async fn invoke(
     let session = SessionId::parse(&session).map_err(|_| Refusal::unknown_session())?;
     let approval_ref = body.approval_ref.as_deref().map(invocations::parse).transpose()?;
     let limit = wait.duration()?;
-    let org = caller.principal.org.clone();
-    let trace_id = caller.trace_id.clone();
+    let call = Call {
+        reason: body.reason,
+        scope: body.scope.map(Scope::from).unwrap_or_default(),
+        commands: body.verification.unwrap_or_default().commands,
+        claimed: body.context.map(Claimed::from),
+        provenance: labels(body.provenance),
+        ..Call::new(body.params)
+    };
     let request = Request {
-        principal: caller.principal,
-        session,
-        action: body.action,
-        call: Call {
-            reason: body.reason,
-            scope: body.scope.map(Scope::from).unwrap_or_default(),
-            commands: body.verification.unwrap_or_default().commands,
-            claimed: body.context.map(Claimed::from),
-            provenance: labels(body.provenance),
-            ..Call::new(body.params)
-        },
         idempotency_key: body.idempotency_key,
         approval_ref,
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
-        reverses: None,
-        trace_id: caller.trace_id,
-        line: None,
+        trace_id: caller.trace_id.clone(),
+        ..Request::new(caller.principal.clone(), session, body.action, call)
     };
-    if !progress::is_wanted(&headers) {
-        let outcome = app.pipeline().invoke(request).await?;
-        return answer(waited(&app, &org, outcome, limit).await);
+    if progress::is_wanted(&headers) {
+        let waiting = app.pipeline().call(request).held(limit).followed();
+        return Ok(progress::told(waiting, answered, caller.trace_id, app.pipeline().silence()));
     }
-    let (follower, walk) = app.pipeline().invoke_followed(request);
-    let walk = async move { answered(waited(&app, &org, walk.await?, limit).await) };
-    Ok(progress::told(follower, walk.in_current_span(), trace_id))
-}
-
-/// The caller holds the line: the answer is what became of it, or that it still waits.
-async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Outcome {
-    if let Outcome::Pending(invocation) = &outcome
-        && !limit.is_zero()
-    {
-        // The call is stored: a wait that fails must not look as if the call had failed.
-        return app.pipeline().watch(org, &invocation.id, limit).await.map_or(outcome, |now| Outcome::of(Box::new(now)));
-    }
-    outcome
+    let outcome = app.pipeline().invoke(request).await?;
+    answer(app.pipeline().wait(&caller.principal, outcome, limit).await)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -154,9 +135,9 @@ pub(super) async fn show_in_session(
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
-    let id = invocations::of_session(&app, &session, &invocation).await?;
-    let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
-    Ok(Json(shown(&app, told_to(&caller.principal, invocation)).await?))
+    let found = told_to(&caller.principal, invocations::of_session(&app, &session, &invocation).await?);
+    let found = app.pipeline().wait_for(&caller.principal, found, wait.duration()?).await;
+    Ok(Json(shown(&app, found).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -261,9 +242,14 @@ pub(super) async fn show(
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
-    let limit = wait.duration()?;
-    let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
-    Ok(Json(shown(&app, told_to(&caller.principal, found)).await?))
+    let found = app.pipeline().wait_for(&caller.principal, found, wait.duration()?).await;
+    let mut shown = shown(&app, found.clone()).await?;
+    // They are for people: an agent that waits for its call is told how it ended.
+    if caller.must_read().is_ok() {
+        let action = definition(&app, &shown.invocation, &found.org, None).await;
+        shown.invocation.facts = facts(&app, &found, &shown.invocation, action.as_deref(), None).await;
+    }
+    Ok(Json(shown))
 }
 
 /// Reverts the effect of an invocation that succeeded, as a call of its own.
@@ -284,7 +270,7 @@ pub(super) async fn revert(
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
-    answer(waited(&app, &found.org, outcome, limit).await)
+    answer(app.pipeline().wait(&caller.principal, outcome, limit).await)
 }
 
 /// Lists what the audit log has on one invocation, in order: the answers of people, its intents and its receipt. An agent gets none of a call that a gate denied.

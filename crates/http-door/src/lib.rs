@@ -26,6 +26,7 @@ mod drafts;
 mod event_groups;
 mod events;
 mod explain;
+mod facts;
 mod filters;
 mod foresight;
 mod grants;

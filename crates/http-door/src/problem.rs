@@ -20,6 +20,7 @@ use pipeline::limits::BATCH_PARTS_MAX;
 use pipeline::{Conflict, Eyes, ParamError};
 use policy::PolicyProblem;
 use std::any::Any;
+use store::Refused;
 
 /// A problem on its way to the caller.
 #[derive(Debug)]
@@ -71,6 +72,20 @@ impl Refusal {
 
     pub(super) fn unknown_session() -> Self {
         Self::new(Code::UnknownSession, "there is no such session")
+    }
+
+    /// Why a token or an invitation was refused.
+    pub(super) fn of_token(refused: Refused, what: &str) -> Self {
+        match refused {
+            Refused::Expired => Self::new(Code::TokenExpired, format!("the {what} has expired")),
+            Refused::Revoked if what == "invitation" => Self::new(Code::TokenRevoked, "the invitation was redeemed already, or revoked"),
+            Refused::Revoked => Self::new(Code::TokenRevoked, format!("the {what} was revoked")),
+            Refused::Unknown => Self::new(Code::Unauthenticated, format!("the {what} is not valid")),
+            Refused::OrgDisabled => Self::new(Code::OrgDisabled, format!("the org of this {what} is disabled")),
+            Refused::Inactive => {
+                Self::new(Code::Unauthenticated, format!("{what} invalid: its session has ended or its person is disabled"))
+            }
+        }
     }
 
     /// With the names that are like it.
@@ -230,7 +245,7 @@ impl From<operations::Error> for Refusal {
             E::TokenRevoked => Self::new(Code::TokenRevoked, detail),
             E::OthersToken { user } => Self::new(Code::Forbidden, detail).next(NextStep::new(Advice::InvitePerson).with("user", user)),
             E::OrgDisabled { .. } => Self::new(Code::OrgDisabled, detail),
-            E::TokenRefused(refused) => super::caller::refusal(refused, "token"),
+            E::TokenRefused(refused) => Self::of_token(refused, "token"),
             E::TooManyLogins { retry_after_ms } => {
                 let mut refusal = Self::new(Code::RateLimited, detail);
                 refusal.0.retry_after_ms = Some(retry_after_ms);

@@ -12,10 +12,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use operations::App;
 use operations::invocations::readable;
-use pipeline::{Follower, Next, told_to};
+use pipeline::{News, Next, Outcome, Waiting, told_to};
 use serde::Deserialize;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
@@ -71,45 +70,28 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 pub(super) type Answered = Result<(StatusCode, InvokeResponse), Refusal>;
 
 /// Tells what a call prints, and at last what would have been its answer: as `invocation`, or as `problem`.
-pub(super) fn told(follower: Follower, walk: impl Future<Output = Answered> + Send + 'static, trace_id: String) -> Response {
-    // In a task of its own: whoever reads slowly must not slow the call.
-    let walk = tokio::spawn(walk);
-    let telling = Telling { follower, walk, answered: None, trace_id };
-    Sse::new(stream::unfold(Some(telling), |telling| async move { telling?.next().await })).into_response()
-}
-
-struct Telling {
-    follower: Follower,
-    walk: JoinHandle<Answered>,
-    answered: Option<Answered>,
-    trace_id: String,
-}
-
-impl Telling {
-    async fn next(mut self) -> Option<(Result<Event, axum::Error>, Option<Self>)> {
-        while self.answered.is_none() {
-            let silent = self.follower.silence();
-            tokio::select! {
-                biased;
-                told = self.follower.event() => return Some((event_of(told), Some(self))),
-                // It has ended; only a bug ends it without an answer, and then the stream is cut off.
-                answered = &mut self.walk => self.answered = Some(answered.ok()?),
-                () = silent => return Some((Ok(silence()), Some(self))),
-            }
-        }
-        if let Some(told) = self.follower.kept().await {
-            return Some((event_of(told), Some(self)));
-        }
-        let last = match self.answered? {
+pub(super) fn told(waiting: Waiting, answered: fn(Outcome) -> Answered, trace_id: String, silent: Duration) -> Response {
+    let events = stream::unfold(Some((waiting, trace_id)), move |telling| async move {
+        let (mut waiting, trace_id) = telling?;
+        let Ok(news) = tokio::time::timeout(silent, waiting.next()).await else {
+            return Some((Ok(silence()), Some((waiting, trace_id))));
+        };
+        let answered = match news {
+            Ok(News::Printed(event)) => return Some((event_of(event), Some((waiting, trace_id)))),
+            Ok(News::Outcome(outcome)) => answered(outcome),
+            Err(error) => Err(error.into()),
+        };
+        let last = match answered {
             Ok((_, answer)) => named("invocation", &answer),
             Err(refusal) => {
                 let mut problem = refusal.into_problem();
-                problem.trace_id = Some(self.trace_id);
+                problem.trace_id = Some(trace_id);
                 named("problem", &problem)
             }
         };
         Some((last, None))
-    }
+    });
+    Sse::new(events).into_response()
 }
 
 fn event_of(event: pipeline::ProgressEvent) -> Result<Event, axum::Error> {

@@ -48,7 +48,7 @@ pub(super) async fn redeem(
 
 /// Why an invitation was not redeemed.
 pub(super) fn not_redeemed(refused: Refused) -> Refusal {
-    match super::caller::refusal(refused, "invitation") {
+    match Refusal::of_token(refused, "invitation") {
         disabled if disabled.0.code == Code::OrgDisabled => disabled,
         other => other.hint("ask an admin for a new invitation"),
     }

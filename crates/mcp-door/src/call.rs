@@ -1,17 +1,14 @@
 //! `tools/call`: a tool of ours, or an action through the pipeline.
 
 use super::caller::{Caller, caller_of, line_of};
-use super::waiting::{Abilities, Waited, tell_line, wait};
+use super::waiting::{Abilities, Waited, wait};
 use super::{meta_tools, names, tasks, words};
-use countersign_core::Call;
-use countersign_core::invocation::Intention;
 use operations::App;
-use pipeline::{Asked, Error, Line, Outcome, Request};
+use pipeline::{Asked, Error, Line, Request};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, JsonObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
-use std::pin::pin;
 
 pub(super) async fn call(
     app: &App,
@@ -59,14 +56,20 @@ pub(super) async fn made(
     caller: &Caller,
     abilities: &Abilities,
 ) -> Result<Waited, Error> {
-    let calling = Box::pin(async {
-        match state {
-            Some(state) => app.pipeline().redeem_ticket(line, asked, state).await,
-            None => called(app, context, request(caller, action, asked.params.clone()), line).await,
-        }
+    let waiting = Box::pin(async {
+        let waiting = match state {
+            Some(state) => app.pipeline().call_again(asked.principal, line, app.pipeline().redeem_ticket(line, asked, state).await?),
+            None => {
+                let request = Request { line: Some(line.clone()), ..request(caller, action, asked.params.clone()) };
+                app.pipeline().call(request).for_at_most(abilities.budget)
+            }
+        };
+        // A caller with a progress token is told what it prints.
+        let waiting = if context.meta.get_progress_token().is_some() { waiting.followed() } else { waiting };
+        wait(app, context, line, asked, state.is_some(), abilities, waiting).await
     });
     tokio::select! {
-        waited = Box::pin(wait(app, context, line, asked, state.is_some(), abilities, calling)) => waited,
+        waited = waiting => waited,
         () = context.ct.cancelled() => {
             line.cut();
             Ok(Waited::CutOff)
@@ -75,41 +78,10 @@ pub(super) async fn made(
     }
 }
 
-/// Makes a call. A caller with a progress token is told what it prints.
-async fn called(app: &App, context: &RequestContext<RoleServer>, request: Request, line: &Line) -> Result<Outcome, Error> {
-    if context.meta.get_progress_token().is_none() {
-        return app.pipeline().invoke_on(request, line).await;
-    }
-    let (mut follower, calling) = app.pipeline().invoke_on_followed(request, line);
-    let mut calling = pin!(calling);
-    let mut told = 0.0;
-    let outcome = loop {
-        tokio::select! {
-            outcome = &mut calling => break outcome,
-            event = follower.event() => tell_line(context, &mut told, event).await,
-        }
-    };
-    // What it printed last may not have been read yet.
-    while let Some(event) = follower.kept().await {
-        tell_line(context, &mut told, event).await;
-    }
-    outcome
-}
-
 /// A call of an action in the caller's session.
 pub(super) fn request(caller: &Caller, action: &str, params: Value) -> Request {
-    Request {
-        principal: caller.principal.clone(),
-        session: caller.session.id.clone(),
-        action: action.to_owned(),
-        call: Call::new(params),
-        idempotency_key: None,
-        approval_ref: None,
-        intention: Intention::Effect,
-        reverses: None,
-        trace_id: caller.trace_id.clone(),
-        line: None,
-    }
+    let call = Request::new(caller.principal.clone(), caller.session.id.clone(), action, params);
+    Request { trace_id: caller.trace_id.clone(), ..call }
 }
 
 /// The answer of a tool of our own that calls no action.

@@ -6,6 +6,7 @@
 //! in `waiting`, every sentence an agent reads in `words`. The door holds no rule: it asks the pipeline and `operations`.
 
 pub mod limits;
+mod actions;
 mod call;
 mod caller;
 mod changes;

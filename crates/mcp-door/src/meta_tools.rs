@@ -2,11 +2,10 @@
 //! that tells what became of a call.
 
 use super::caller::Caller;
-use super::tools;
-use super::words;
+use super::{actions, words};
 use crate::limits::{MCP_ARGUMENT_CHARS_MAX, MCP_FOUND_MAX};
+use countersign_core::Action;
 use countersign_core::limits::WAIT_SECONDS_MAX;
-use countersign_core::{Action, Invocation};
 use operations::App;
 use operations::invocations;
 use pipeline::Outcome;
@@ -69,7 +68,7 @@ pub(super) async fn search(app: &App, caller: &Caller, arguments: &JsonObject) -
         let about = format!("{} {} {}", action.id, action.title, action.description).to_lowercase();
         source.is_none_or(|source| action.id.source() == source) && words.iter().all(|word| about.contains(word))
     };
-    let mut found: Vec<_> = tools::actions(app, caller).await.into_iter().filter(fits).collect();
+    let mut found: Vec<_> = actions::tools(app, caller).await.into_iter().filter(fits).collect();
     // Those that have the words in their name come first.
     found.sort_by_key(|action| !words.iter().all(|word| action.id.as_str().contains(word)));
     let more = found.len().saturating_sub(MCP_FOUND_MAX);
@@ -119,12 +118,7 @@ pub(super) async fn invocation(app: &App, caller: &Caller, arguments: &JsonObjec
         Ok(found) => found,
         Err(error) => return Ok(words::refused(&error)),
     };
-    let now = app.pipeline().watch(&found.org, &found.id, Duration::from_secs(wait)).await;
-    let now: Invocation = match now {
-        Ok(now) => pipeline::told_to(&caller.principal, now),
-        Err(error) => return Ok(words::failed(&error)),
-    };
-    let outcome = Outcome::of(Box::new(now));
+    let outcome = app.pipeline().wait(&caller.principal, Outcome::of(Box::new(found)), Duration::from_secs(wait)).await;
     let Outcome::Pending(pending) = &outcome else { return Ok(words::result(app, outcome).await) };
     Ok(match app.pipeline().is_left_by_caller(pending).await {
         Ok(true) => words::left_behind(app, pending),

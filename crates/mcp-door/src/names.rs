@@ -3,7 +3,7 @@
 //! Either way the name leads back to exactly one action.
 
 use super::caller::Caller;
-use super::{meta_tools, tools};
+use super::{actions, meta_tools};
 use crate::limits::MCP_TOOL_NAME_CHARS_MAX;
 use countersign_core::Action;
 use operations::App;
@@ -18,7 +18,7 @@ pub(super) fn of(caller: &Caller, action: &Action) -> String {
 /// The id of the action that a caller means by this name. It need not exist.
 pub(super) async fn meant(app: &App, caller: &Caller, name: &str) -> String {
     if has_digest(name)
-        && let Some(action) = tools::actions(app, caller).await.iter().find(|action| of(caller, action) == name)
+        && let Some(action) = actions::tools(app, caller).await.iter().find(|action| of(caller, action) == name)
     {
         return action.id.to_string();
     }

@@ -2,12 +2,13 @@
 //! through the pipeline like any other. Where a session has several sources, a resource's address says whose it is
 //! (`countersign://NAME/…`), and a prompt's name does (`NAME.…`).
 
+use super::actions::{PROMPT, PROMPTS, READ, RESOURCES, TEMPLATES, is_passed_on, mode_of, space_of};
 use super::call::{made, request};
 use super::caller::{Caller, caller_of, line_of};
 use super::waiting::{Abilities, Waited};
-use super::{media, tools, words};
+use super::{media, words};
 use crate::limits::{MCP_LIST_TTL_MS, MCP_PASSED_PAGES_MAX};
-use countersign_core::{Action, Invocation, Mode, Status};
+use countersign_core::{Invocation, Mode, Status};
 use operations::App;
 use pipeline::{Asked, Outcome};
 use rmcp::model::{
@@ -19,17 +20,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-const RESOURCES: &str = "resources.list";
-const TEMPLATES: &str = "resources.templates.list";
-const READ: &str = "resources.read";
-const PROMPTS: &str = "prompts.list";
-const PROMPT: &str = "prompts.get";
 const SCHEME: &str = "countersign://";
-
-/// Whether an action is told as a resource or a prompt, and not as a tool.
-pub(super) fn is_passed_on(action: &Action) -> bool {
-    action.upstream_sha256.is_none() && [RESOURCES, TEMPLATES, READ, PROMPTS, PROMPT].contains(&action.id.name())
-}
 
 pub(super) async fn resources(app: &App, caller: &Caller, cursor: Option<String>) -> ListResourcesResult {
     let (items, next) = listed(app, caller, RESOURCES, "resources", "uri", cursor).await;
@@ -164,12 +155,12 @@ async fn listed<T: DeserializeOwned>(
     lists.retain(|action| wanted.is_none_or(|source| action.id.source() == source));
     lists.sort_by(|one, other| one.id.cmp(&other.id));
     // Nobody is asked for a list, and nobody is told of it: a source that would be is left out.
-    let Ok(space) = tools::space_of(app, caller).await else { return (Vec::new(), None) };
+    let Ok(space) = space_of(app, caller).await else { return (Vec::new(), None) };
     // A single source is asked page by page. Of several, all pages are asked at once, up to a bound.
     let pages = if wanted.is_some() { 1 } else { MCP_PASSED_PAGES_MAX };
     let (mut items, mut next) = (Vec::new(), cursor.filter(|_| wanted.is_some()));
     for action in lists {
-        if !matches!(tools::mode_of(app, caller, &space, action).await, Ok(Mode::Allow)) {
+        if !matches!(mode_of(app, caller, &space, action).await, Ok(Mode::Allow)) {
             continue;
         }
         for _ in 0..pages {

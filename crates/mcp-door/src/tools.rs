@@ -1,11 +1,11 @@
 //! The tools of a session: its actions, or three tools that find and call them where the catalogue is large or the URL asks for it.
 
+use super::actions::{self, mode_of, space_of};
 use super::caller::Caller;
-use super::{meta_tools, names, passed_on};
+use super::{meta_tools, names};
 use crate::limits::{MCP_LIST_TTL_MS, MCP_PAGE_ROWS, MCP_TOOLS_SHOWN_MAX};
 use countersign_core::action::{Class, Effect, Repeatability};
-use countersign_core::ports::Rules;
-use countersign_core::{Action, Mode, Space};
+use countersign_core::{Action, Mode};
 use operations::App;
 use rmcp::ErrorData;
 use rmcp::model::{CacheScope, JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnotations};
@@ -16,23 +16,13 @@ use std::sync::Arc;
 const TIER: &str = "countersign/tier";
 const MODE: &str = "countersign/mode";
 
-/// The actions that a caller may call as tools, in a stable order.
-pub(super) async fn actions(app: &App, caller: &Caller) -> Vec<Arc<Action>> {
-    let mut actions = app.pipeline().catalogue().all_actions(&caller.session).await;
-    let wanted = caller.wishes.source.as_deref();
-    actions.retain(|action| wanted.is_none_or(|source| action.id.source() == source) && !passed_on::is_passed_on(action));
-    actions.sort_by(|one, other| one.id.cmp(&other.id));
-    actions.dedup_by(|one, other| one.id == other.id);
-    actions
-}
-
 /// Whether the caller gets the tools that find and call actions.
 pub(super) fn are_meta(caller: &Caller, actions: &[Arc<Action>]) -> bool {
     caller.wishes.meta_tools.unwrap_or(actions.len() > MCP_TOOLS_SHOWN_MAX)
 }
 
 pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> Result<ListToolsResult, ErrorData> {
-    let actions = actions(app, caller).await;
+    let actions = actions::tools(app, caller).await;
     if are_meta(caller, &actions) {
         return Ok(listed(meta_tools::all(), None));
     }
@@ -53,26 +43,10 @@ pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> 
     Ok(listed(tools, next))
 }
 
-/// The space of the caller's session.
-pub(super) async fn space_of(app: &App, caller: &Caller) -> Result<Space, ErrorData> {
-    let space = app.store().find_space(&caller.session.org, &caller.session.space).await.map_err(unavailable)?;
-    space.ok_or_else(|| ErrorData::internal_error("the session is in no space", None))
-}
-
-/// How the action stands for the caller now.
-pub(super) async fn mode_of(app: &App, caller: &Caller, space: &Space, action: &Arc<Action>) -> Result<Mode, ErrorData> {
-    let standing = app.pipeline().standing(&caller.session.org, Some((&caller.session, space)), action).await;
-    Ok(standing.map_err(|error| super::words::protocol_error(&error))?.decision.mode)
-}
-
 fn listed(tools: Vec<Tool>, next: Option<String>) -> ListToolsResult {
     let mut listed = ListToolsResult::with_all_items(tools).with_ttl_ms(MCP_LIST_TTL_MS).with_cache_scope(CacheScope::Private);
     listed.next_cursor = next;
     listed
-}
-
-fn unavailable(error: store::Error) -> ErrorData {
-    super::words::protocol_error(&pipeline::Error::Store(error))
 }
 
 /// An action as a tool. A call that may wait for a person may be answered by a reference, which no schema of results describes.

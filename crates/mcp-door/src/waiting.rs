@@ -6,16 +6,15 @@ use super::caller::Caller;
 use super::words;
 use crate::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
 use countersign_core::{Invocation, Status};
-use futures_util::future::OptionFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use operations::App;
-use pipeline::{Asked, Error, Line, Outcome, ProgressEvent};
+use pipeline::{Asked, Error, Line, News, Outcome, ProgressEvent, Waiting};
 use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, ProgressNotificationParam, ProtocolVersion,
     ServerRequest,
 };
 use rmcp::service::RequestContext;
-use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -57,7 +56,7 @@ pub(super) struct Abilities {
     tasks: bool,
     /// It can show the address of the approval page, and in which way.
     shows: Option<Shows>,
-    budget: Duration,
+    pub(super) budget: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,62 +96,55 @@ pub(super) async fn wait(
     asked: Asked<'_>,
     is_asked_again: bool,
     abilities: &Abilities,
-    calling: impl Future<Output = Result<Outcome, Error>>,
+    mut waiting: Waiting,
 ) -> Result<Waited, Error> {
     let until = Instant::now() + abilities.budget;
-    let mut calling = pin!(calling);
-    let mut outcome = loop {
-        tokio::select! {
-            // An error is one of a request that became no call: what is on the line is told by its row.
-            outcome = &mut calling => break outcome?,
-            () = tokio::time::sleep_until(until), if line.invocation().is_some() => {
-                let Some(running) = line.invocation() else { continue };
-                match app.pipeline().wait_on(line, asked.principal, &running, Duration::ZERO).await {
-                    Ok(Outcome::Pending(running)) => return Ok(Waited::Reference(running)),
-                    Ok(now) => return Ok(Waited::Ended(now)),
-                    // The store is away. The caller is kept: if its own timer fires meanwhile, it has left, and joins when it asks again.
-                    Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_secs(1)).await,
-                    Err(error) => return Err(error),
-                }
-            }
-            // Whether it has begun by now is looked at again.
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
-    };
-    let Outcome::Pending(pending) = &outcome else { return Ok(Waited::Ended(outcome)) };
-    if abilities.tasks {
-        return Ok(Waited::Task(pending.clone()));
-    }
-    // A call that was joined may run already: then nobody is asked.
-    let waits_for_person = pending.status == Status::Pending;
-    if waits_for_person && abilities.shows == Some(Shows::ThenAsksAgain) && !is_asked_again {
-        match app.pipeline().give_ticket(line, asked, pending).await {
-            Ok(ticket) => {
-                let input =
-                    InputRequests::from([(APPROVAL.to_owned(), InputRequest::Elicitation(ElicitRequest::new(shown(app, pending))))]);
-                return Ok(Waited::Input(Box::new(InputRequiredResult::new(Some(input), Some(ticket)))));
-            }
-            // The store is away: the caller is held like one that shows no addresses.
-            Err(error) if error.is_passing() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    // Asked for in the task of the request, so that it goes out on the stream of the call.
-    let asks = (waits_for_person && abilities.shows == Some(Shows::OnStream))
-        .then(|| context.peer.send_request(ServerRequest::ElicitRequest(ElicitRequest::new(shown(app, pending)))));
-    let mut asking = pin!(OptionFuture::from(asks));
-    let (mut is_shown, mut told) = (abilities.shows != Some(Shows::OnStream), 0.0);
-    // What it prints once it runs, if it runs on this server and the caller wants to know.
-    let mut follower = context.meta.get_progress_token().map(|_| app.pipeline().follow(pending, 0));
+    let (mut is_new, mut told) = (true, 0.0);
+    let mut asking: Option<BoxFuture<'_, ()>> = None;
     loop {
-        let Outcome::Pending(pending) = outcome else {
-            while let Some(follower) = &mut follower
-                && let Some(event) = follower.kept().await
-            {
-                tell_line(context, &mut told, event).await;
+        let news = tokio::select! {
+            news = waiting.next() => news?,
+            // Whatever the client answers, only an answer at the approval page counts.
+            Some(()) = OptionFuture::from(asking.as_mut()) => {
+                asking = None;
+                continue;
             }
-            return Ok(Waited::Ended(outcome));
         };
+        let pending = match news {
+            News::Printed(event) => {
+                tell_line(context, &mut told, event).await;
+                continue;
+            }
+            News::Outcome(Outcome::Pending(pending)) => pending,
+            News::Outcome(outcome) => return Ok(Waited::Ended(outcome)),
+        };
+        // A call that was joined, or that takes long, may run already: then nobody is asked.
+        let waits_for_person = pending.status == Status::Pending;
+        if std::mem::take(&mut is_new) && (waits_for_person || Instant::now() < until) {
+            if abilities.tasks {
+                return Ok(Waited::Task(pending));
+            }
+            match abilities.shows.filter(|_| waits_for_person) {
+                Some(Shows::ThenAsksAgain) if !is_asked_again => match app.pipeline().give_ticket(line, asked, &pending).await {
+                    Ok(ticket) => {
+                        let page = InputRequest::Elicitation(ElicitRequest::new(shown(app, &pending)));
+                        let input = InputRequests::from([(APPROVAL.to_owned(), page)]);
+                        return Ok(Waited::Input(Box::new(InputRequiredResult::new(Some(input), Some(ticket)))));
+                    }
+                    // The store is away: the caller is held like one that shows no addresses.
+                    Err(error) if error.is_passing() => {}
+                    Err(error) => return Err(error),
+                },
+                // Asked for in the task of the request, so that it goes out on the stream of the call.
+                Some(Shows::OnStream) => {
+                    let page = ServerRequest::ElicitRequest(ElicitRequest::new(shown(app, &pending)));
+                    asking = Some(Box::pin(async move {
+                        let _answered = context.peer.send_request(page).await;
+                    }));
+                }
+                Some(Shows::ThenAsksAgain) | None => {}
+            }
+        }
         if app.pipeline().is_stopping() {
             return Ok(Waited::CutOff);
         }
@@ -162,21 +154,7 @@ pub(super) async fn wait(
         told += 1.0;
         tell(context, told, words::progress(app, &pending)).await;
         let tick = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(MCP_PROGRESS_SECONDS));
-        let mut waiting = pin!(app.pipeline().wait_on(line, asked.principal, &pending.id, tick));
-        outcome = loop {
-            tokio::select! {
-                now = &mut waiting => break match now {
-                    // The store is away, and as far as is known the call still waits.
-                    Err(error) if error.is_passing() => Outcome::Pending(pending.clone()),
-                    now => now?,
-                },
-                // Whatever the client answers, only an answer at the approval page counts.
-                _shown = &mut asking, if !is_shown => is_shown = true,
-                Some(event) = OptionFuture::from(follower.as_mut().map(|follower| follower.event())), if follower.is_some() => {
-                    tell_line(context, &mut told, event).await;
-                }
-            }
-        };
+        waiting.go_on(pending, tick);
     }
 }
 
@@ -190,7 +168,7 @@ fn shown(app: &App, pending: &Invocation) -> ElicitRequestParams {
 }
 
 /// Says what a call printed.
-pub(super) async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f64, event: ProgressEvent) {
+async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f64, event: ProgressEvent) {
     if let ProgressEvent::Line { text, .. } = event {
         *told += 1.0;
         tell(context, *told, text).await;
@@ -198,7 +176,7 @@ pub(super) async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f
 }
 
 /// Says how far the call is, if the caller wants to know.
-pub(super) async fn tell(context: &RequestContext<RoleServer>, value: f64, message: String) {
+async fn tell(context: &RequestContext<RoleServer>, value: f64, message: String) {
     let Some(token) = context.meta.get_progress_token() else { return };
     if let Err(error) = context.peer.notify_progress(ProgressNotificationParam::new(token, value).with_message(message)).await {
         tracing::debug!(%error, "a caller could not be told how far its call is");

@@ -9,6 +9,7 @@ pub mod slack;
 pub mod webhook;
 
 mod courier;
+mod facts;
 mod kind;
 mod sample;
 mod secret;

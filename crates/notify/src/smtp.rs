@@ -3,7 +3,6 @@
 use super::kind::{Kind, Parts};
 use super::{DeliveryError, Notice, Wire, secret, unfit};
 use countersign_core::channel::{Channel, ChannelSetting, Moment, SettingShape};
-use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean, source};
 use serde::Deserialize;
@@ -224,7 +223,7 @@ fn written(notice: &Notice, address: &Own) -> Written {
         Moment::Ended => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
-    let facts = facts(notice);
+    let facts = notice.facts();
     let params = clean::json(&serde_json::to_string_pretty(&invocation.call.params).unwrap_or_default());
     let cut = if pipeline::is_truncated(&invocation.call.params) { "This is not all that would be sent.\n" } else { "" };
     let (how, url) = match (&notice.link, notice.moment) {
@@ -264,18 +263,6 @@ fn framed(body: &str) -> String {
 
 fn page(invocation: &Invocation, address: &Own) -> String {
     format!("{}/inbox/{}", address.address(), invocation.id)
-}
-
-fn facts(notice: &Notice) -> Vec<(&'static str, String)> {
-    let invocation: &Invocation = &notice.invocation;
-    let mut facts = vec![("Call", invocation.id.to_string()), ("Tier", invocation.tier.to_string()), ("Requested by", notice.who.asks())];
-    facts.extend(invocation.call.reason.as_deref().map(|reason| ("Reason given", clean::line(reason))));
-    if let (Moment::Pending, Some(Deadline::At(at))) = (notice.moment, invocation.deadline) {
-        facts.push(("Answer until", at.to_minute()));
-    }
-    facts.extend(notice.who.answered_by.as_ref().map(|by| ("Answered by", clean::line(by))));
-    facts.extend(invocation.failure.as_ref().map(|failure| ("Because", clean::line(&failure.message))));
-    facts
 }
 
 fn escaped(text: &str) -> String {

@@ -23,7 +23,7 @@ pub async fn of_session(app: &App, by: &Principal, session: &str, invocation: &s
     if let (Err(Error::NotFound { .. }), Ok(id)) = (&found, invocations::parse(invocation)) {
         app.pipeline().count_unknown(&session.org, &id).await;
     }
-    found
+    found.map(|found| found.id)
 }
 
 /// Hides a pending invocation from the person's own inbox for a while; returns until when. It decides nothing, and the expiry is not

@@ -8,7 +8,7 @@ pub(crate) mod rights;
 pub use dry_run::{Asked, DryRun, dry_run};
 pub use facts::{Checked, check};
 
-use super::{Error, drafts, spaces};
+use super::{Error, spaces};
 use crate::App;
 use automation::Mistake;
 use automation::definition::{self, Change, Definition, Facts, Kind, Read, Signature};
@@ -26,7 +26,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::limits::AUTOMATIONS_MAX;
+use store::limits::{AUTOMATIONS_MAX, DRAFTS_MAX};
 use store::{AutomationFilter, FiringFilter, FromNow, Page, PageRequest, RunFilter, SaveAutomation, Saved, SavedTrigger, TriggerChange};
 
 /// The space of an automation whose author names none.
@@ -188,7 +188,7 @@ pub async fn apply(app: &App, by: &Principal, space: &Space, proposed: Proposed<
         if let Some(changed) = before.as_ref().filter(|before| proposed.expected.is_some_and(|seen| seen != before.definition)) {
             return Err(Error::AutomationChanged { automation: changed.id.clone(), digest: changed.definition });
         }
-        let draft = drafts::keep(app, by, space, before.as_ref(), read.normalised).await?;
+        let draft = keep_draft(app, by, space, before.as_ref(), read.normalised).await?;
         return Ok((Applied::Draft(draft, flags), read.warnings));
     };
     if let Some(before) = proposed.automation.filter(|before| before.definition != read.hash) {
@@ -213,6 +213,18 @@ pub async fn apply(app: &App, by: &Principal, space: &Space, proposed: Proposed<
     };
     app.engine().automations_changed();
     Ok((saved, read.warnings))
+}
+
+/// Keeps a definition until a person saves it: as a new version of this automation, or else as a new one.
+pub(super) async fn keep_draft(
+    app: &App,
+    by: &Principal,
+    space: &Space,
+    automation: Option<&Automation>,
+    definition: Value,
+) -> Result<Draft, Error> {
+    let kept = app.store().add_draft(&by.org, &space.id, automation, definition, &by.id).await?;
+    kept.ok_or(Error::TooManyDrafts { drafts_max: DRAFTS_MAX })
 }
 
 /// What a person reads before they save what somebody else wrote: what is worth checking, and each template. The same definition and the same

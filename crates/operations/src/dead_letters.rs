@@ -4,7 +4,6 @@
 use super::{Error, channels, invocations, must, must_read, sight};
 use crate::App;
 use api::event::RetryLetterRequest;
-use countersign_core::invocation::Intention;
 use countersign_core::keyring::Keyring;
 use countersign_core::ports::bus::LetterKind;
 use countersign_core::ports::{Invocations, Sessions};
@@ -123,22 +122,10 @@ async fn call_again(app: &App, by: &Principal, id: &str, request: RetryLetterReq
         // They are what its run had left of attempts and of time.
         (call.bounds.retries_max, call.bounds.timeout_ms) = (None, None);
     }
-    let outcome = app
-        .pipeline()
-        .invoke(Request {
-            principal: by.clone(),
-            session,
-            action: found.action.to_string(),
-            call,
-            // Two who ask at once get one call.
-            idempotency_key: Some(format!("dead-letter:{failed}")),
-            approval_ref: None,
-            intention: Intention::Effect,
-            reverses: None,
-            trace_id,
-            line: None,
-        })
-        .await?;
+    // Two who ask at once get one call.
+    let idempotency_key = Some(format!("dead-letter:{failed}"));
+    let request = Request { idempotency_key, trace_id, ..Request::new(by.clone(), session, found.action.to_string(), call) };
+    let outcome = app.pipeline().invoke(request).await?;
     let made = outcome.invocation().clone();
     // A call that may not be made answers nothing: the letter stays for somebody who may.
     if made.status != Status::Denied {

@@ -10,7 +10,6 @@ use countersign_core::automation::{Automation, Draft};
 use countersign_core::ports::Automations;
 use countersign_core::{DraftId, Principal, Space};
 use serde_json::Value;
-use store::limits::DRAFTS_MAX;
 use store::{Page, PageRequest};
 
 pub async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Draft>, Error> {
@@ -59,19 +58,7 @@ pub async fn import(app: &App, by: &Principal, space: &Space, written: &Value) -
     let Checked { read, facts, .. } = automations::check(app, by, space, None, written).await?;
     let mut flags = automations::flags(&read.definition, &facts);
     flags.extend(name_taken(app, space, &read.definition.name).await?);
-    Ok((keep(app, by, space, None, read.normalised).await?, flags))
-}
-
-/// Keeps a definition until a person saves it: as a new version of this automation, or else as a new one.
-pub(super) async fn keep(
-    app: &App,
-    by: &Principal,
-    space: &Space,
-    automation: Option<&Automation>,
-    definition: Value,
-) -> Result<Draft, Error> {
-    let kept = app.store().add_draft(&by.org, &space.id, automation, definition, &by.id).await?;
-    kept.ok_or(Error::TooManyDrafts { drafts_max: DRAFTS_MAX })
+    Ok((automations::keep_draft(app, by, space, None, read.normalised).await?, flags))
 }
 
 /// Saves a draft for a person, who has read its flags, and names the place of each. It is checked again, because a day may have passed.

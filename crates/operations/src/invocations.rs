@@ -20,11 +20,11 @@ pub async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Inv
     found.filter(may_read).map(|found| told_to(by, found)).ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
-/// The id of an invocation, if it belongs to this session.
-pub async fn of_session(app: &App, session: &Session, invocation: &str) -> Result<InvocationId, Error> {
+/// An invocation, if it belongs to this session.
+pub async fn of_session(app: &App, session: &Session, invocation: &str) -> Result<Invocation, Error> {
     let found = app.store().find_invocation(&session.org, &parse(invocation)?).await?;
     let found = found.filter(|found| found.session == session.id);
-    found.map(|found| found.id).ok_or_else(|| Error::not_found("invocation", invocation))
+    found.ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
 /// The batch, for principals who may read its session.

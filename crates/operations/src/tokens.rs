@@ -1,13 +1,12 @@
 //! Tokens: who may create one for whom, with which scopes, and who may revoke it.
 
-use super::users::{find, must_reach};
+use super::users::{find, may_bind, must_reach};
 use super::{Error, must, named};
 use crate::App;
-use crate::limits::DEVICE_CLASS_CHARS_MAX;
 use api::identity::{NewTokenRequest, RedeemRequest};
 use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
 use countersign_core::mcp::McpWishes;
-use countersign_core::principal::{Device, Permission};
+use countersign_core::principal::Permission;
 use countersign_core::{Principal, PrincipalId, TokenId, UserId};
 use store::{NewToken, Page, PageRequest, Refused, Revoked, Token, TokenKind};
 
@@ -32,17 +31,6 @@ pub async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -> Resul
     let seconds = asked.expires_in_days.map(|days| days * 24 * 60 * 60);
     let device = asked.device.clone().map(|device| may_bind(by, device)).transpose()?;
     app.store().create_token(by, kind, name, &scopes, seconds, wishes(asked.mcp)?, device).await?.ok_or(Error::TokenRevoked)
-}
-
-/// Policies trust what a device is said to be, so people do not say it of their own. A token that they make has the device of theirs.
-pub(super) fn may_bind(by: &Principal, device: Device) -> Result<Device, Error> {
-    must(by, Permission::ManageIdentity)?;
-    named(&device.name)?;
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-');
-    if (1..=DEVICE_CLASS_CHARS_MAX).contains(&device.class.len()) && device.class.chars().all(fits) {
-        return Ok(device);
-    }
-    Err(Error::invalid(format!("the class of a device has 1 to {DEVICE_CLASS_CHARS_MAX} lower-case letters, digits, `_` or `-`")))
 }
 
 /// What a token asks for at the MCP door, if it makes sense.

@@ -1,8 +1,8 @@
 //! People. A principal can neither act on nor give a role above its own.
 
-use super::tokens::may_bind;
 use super::{Error, must, named};
 use crate::App;
+use crate::limits::DEVICE_CLASS_CHARS_MAX;
 use countersign_core::principal::{Device, Permission, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, UserId};
 use store::{ChangedUser, NewToken, User, UserChange};
@@ -22,6 +22,17 @@ pub async fn invite(app: &App, by: &Principal, user: &str, device: Option<Device
     must_be_active(&found)?;
     let device = device.map(|device| may_bind(by, device)).transpose()?;
     app.store().invite(by, &found.id, device).await?.ok_or_else(|| Error::not_found("user", user))
+}
+
+/// Policies trust what a device is said to be, so people do not say it of their own. A token that they make has the device of theirs.
+pub(super) fn may_bind(by: &Principal, device: Device) -> Result<Device, Error> {
+    must(by, Permission::ManageIdentity)?;
+    named(&device.name)?;
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-');
+    if (1..=DEVICE_CLASS_CHARS_MAX).contains(&device.class.len()) && device.class.chars().all(fits) {
+        return Ok(device);
+    }
+    Err(Error::invalid(format!("the class of a device has 1 to {DEVICE_CLASS_CHARS_MAX} lower-case letters, digits, `_` or `-`")))
 }
 
 /// Changes a person's role, and the strictest band in which they, and whoever acts for them, may act.

@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::limits::LINES_CLEARED_MS;
 use crate::line::{Kept, Line, LineEnd, OnLine};
 use crate::pipeline::Pipeline;
-use crate::progress::Follower;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::admit::Entrance;
@@ -25,7 +24,6 @@ use durable::Pace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The sealed context of a ticket.
 const TICKET: &str = "ticket";
@@ -58,21 +56,10 @@ impl Pipeline {
         Line::new(Digest::new(self.walk.random_bytes()).to_string())
     }
 
-    /// Like `invoke`, for a caller who waits on a line. It joins the same call if that was left before.
-    pub async fn invoke_on(&self, request: Request, line: &Line) -> Result<Outcome, Error> {
-        self.walk_on(self.walk.draw_id(), request, line).await
-    }
-
-    /// The same as `invoke_on`, with a follower that sees every line from the first on.
-    pub fn invoke_on_followed(&self, request: Request, line: &Line) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send) {
-        let id = self.walk.draw_id();
-        (self.follow_from_first(&id), self.walk_on(id, request, line))
-    }
-
-    async fn walk_on(&self, id: InvocationId, request: Request, line: &Line) -> Result<Outcome, Error> {
+    /// Makes the call of a caller who waits on a line.
+    pub(crate) async fn walk_on(&self, id: InvocationId, request: Request, line: Line) -> Result<Outcome, Error> {
         let principal = request.principal.clone();
         let walk = self.walk.clone();
-        let request = Request { line: Some(line.clone()), ..request };
         self.watch_line(principal.org.clone(), line.clone());
         let on_line = line.clone();
         let weight = Weight::of(&request.call.params);
@@ -85,7 +72,7 @@ impl Pipeline {
         })));
         match walked.await {
             Ok(outcome) => Ok(outcome_told_to(&principal, outcome)),
-            Err(error) => self.told_by_row(line, &principal, error).await,
+            Err(error) => self.told_by_row(&line, &principal, error).await,
         }
     }
 
@@ -94,15 +81,12 @@ impl Pipeline {
     async fn told_by_row(&self, line: &Line, principal: &Principal, error: Error) -> Result<Outcome, Error> {
         let Some(invocation) = line.invocation() else { return Err(error) };
         tracing::warn!(%invocation, %error, "its walk broke off, and its caller is kept");
-        Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || self.wait_on(line, principal, &invocation, Duration::ZERO)).await
+        Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || self.standing_of(line, principal, &invocation)).await
     }
 
-    /// The call on the line as it is now, or when it has ended, but not later than after `limit`. While the store is away, it is tried again.
-    pub async fn wait_on(&self, line: &Line, principal: &Principal, invocation: &InvocationId, limit: Duration) -> Result<Outcome, Error> {
-        let until = Instant::now() + limit;
-        let watch = || self.watch(&principal.org, invocation, until.saturating_duration_since(Instant::now()));
-        let row = Pace::for_at_most(limit).retry(is_away, watch).await?;
-        let outcome = Outcome::of(Box::new(row));
+    /// The call on the line as it is now.
+    pub(crate) async fn standing_of(&self, line: &Line, principal: &Principal, invocation: &InvocationId) -> Result<Outcome, Error> {
+        let outcome = Outcome::of(Box::new(self.watch(&principal.org, invocation, Duration::ZERO).await?));
         note_doubt(line, &outcome);
         Ok(outcome_told_to(principal, outcome))
     }
@@ -160,7 +144,7 @@ impl Pipeline {
             Ok(id)
         }));
         match taken.await {
-            Ok(id) => self.wait_on(line, asked.principal, &id, Duration::ZERO).await,
+            Ok(id) => self.standing_of(line, asked.principal, &id).await,
             Err(error) => self.told_by_row(line, asked.principal, error).await,
         }
     }
@@ -233,7 +217,7 @@ impl Pipeline {
 }
 
 /// A caller that was told of a doubt and asks again is told of the same call, and starts no second one.
-fn note_doubt(line: &Line, outcome: &Outcome) {
+pub(crate) fn note_doubt(line: &Line, outcome: &Outcome) {
     match outcome {
         Outcome::InDoubt(_) => line.leave_open_ended(),
         Outcome::Ended { .. } | Outcome::Replayed(_) | Outcome::Pending(_) => {}

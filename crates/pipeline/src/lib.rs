@@ -19,6 +19,7 @@ mod answers;
 mod recovery;
 mod told;
 mod callers;
+mod waiting;
 mod artifacts;
 
 pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reason};
@@ -46,4 +47,5 @@ pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
 pub use told::{may_read_entries, told_to};
+pub use waiting::{News, Waiting};
 pub use walk::{Made, NearGrant, Ports, RewardWeights, Settings, count_conflict, is_truncated};

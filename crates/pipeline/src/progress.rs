@@ -2,13 +2,10 @@
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
-use crate::request::{Outcome, Request};
-use crate::told::outcome_told_to;
 use crate::walk::progress_log::{Board, Kept, Place};
 use countersign_core::{Invocation, InvocationId, OrgId, Status};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Replaces a line that must not be shown.
 const WITHHELD: &str = "[withheld]";
@@ -48,15 +45,6 @@ impl Pipeline {
         Follower::new(self, board, after)
     }
 
-    /// The same as `invoke`, with a follower that sees every line from the first on.
-    pub fn invoke_followed(&self, request: Request) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send + use<>) {
-        let id = self.walk.draw_id();
-        let pipeline = self.clone();
-        let follower = self.follow_from_first(&id);
-        let principal = request.principal.clone();
-        (follower, async move { Ok(outcome_told_to(&principal, pipeline.walk.invoke(id, request).await?)) })
-    }
-
     /// Follows an invocation that has not begun yet.
     pub(crate) fn follow_from_first(&self, invocation: &InvocationId) -> Follower {
         Follower::new(self, self.walk.inner.progress.open(invocation), 0)
@@ -85,9 +73,11 @@ impl Follower {
         Self { pipeline: pipeline.clone(), board, seen }
     }
 
-    /// Ends after the longest time without news, after which a follower gets a sign that the connection is alive.
-    pub fn silence(&self) -> tokio::time::Sleep {
-        tokio::time::sleep(Duration::from_millis(self.pipeline.walk.inner.settings.progress_silence_ms))
+    /// Follows this invocation from now on, if that is another one.
+    pub(crate) fn turn_to(&mut self, invocation: &Invocation) {
+        if self.board.invocation != invocation.id {
+            *self = self.pipeline.follow(invocation, 0);
+        }
     }
 
     /// The next line, if there is one already. If this future is dropped early, the same line comes next time.
@@ -152,7 +142,7 @@ impl Follower {
             tokio::select! {
                 () = told => {}
                 () = moved => {}
-                () = self.silence() => return Ok(Next::Silence),
+                () = tokio::time::sleep(pipeline.silence()) => return Ok(Next::Silence),
                 () = pipeline.walk.inner.closing.cancelled() => return Ok(Next::Closing),
             }
         }

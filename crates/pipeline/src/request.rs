@@ -63,36 +63,44 @@ impl Outcome {
 }
 
 impl Request {
+    /// A call that is to have its effect, of a caller who does not wait on a line.
+    pub fn new(principal: Principal, session: SessionId, action: impl Into<String>, call: impl Into<Call>) -> Self {
+        Self {
+            principal,
+            session,
+            action: action.into(),
+            call: call.into(),
+            idempotency_key: None,
+            approval_ref: None,
+            intention: Intention::Effect,
+            reverses: None,
+            trace_id: String::new(),
+            line: None,
+        }
+    }
+
     /// The call that reverts the effect of `reverted`.
     pub(crate) fn reverting(principal: &Principal, reverted: &Invocation, reason: Option<String>, trace_id: String) -> Self {
+        let call = Call { reason, bounds: reverted.call.bounds.clone(), ..Call::new(json!({ "reverses": reverted.id })) };
         Self {
-            action: reverted.action.to_string(),
-            call: Call { reason, bounds: reverted.call.bounds.clone(), ..Call::new(json!({ "reverses": reverted.id })) },
-            session: reverted.session.clone(),
-            principal: principal.clone(),
             idempotency_key: Some(revert_key(&reverted.id)),
-            approval_ref: None,
             intention: Intention::Revert,
             reverses: Some(reverted.id.clone()),
             trace_id,
-            line: None,
+            ..Self::new(principal.clone(), reverted.session.clone(), reverted.action.to_string(), call)
         }
     }
 
     /// The same request that `first` was made from, with these params.
     pub(crate) fn again(first: &Invocation, principal: Principal, params: Value) -> Self {
+        // A person who was looked up has no token, and policies ask from which device the call came.
+        let principal = Principal { device: first.device.clone(), ..principal };
         Self {
-            action: first.action.to_string(),
-            call: Call { params, ..first.call.clone() },
-            session: first.session.clone(),
-            // A person who was looked up has no token, and policies ask from which device the call came.
-            principal: Principal { device: first.device.clone(), ..principal },
             idempotency_key: first.idempotency_key.clone(),
-            approval_ref: None,
             intention: first.intention,
             reverses: first.reverses.clone(),
             trace_id: first.trace_id.clone(),
-            line: None,
+            ..Self::new(principal, first.session.clone(), first.action.to_string(), Call { params, ..first.call.clone() })
         }
     }
 }

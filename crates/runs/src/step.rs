@@ -12,7 +12,7 @@ use countersign_core::action::Class;
 use countersign_core::artifact::{ArtifactRetention, Visibility};
 use countersign_core::automation::TriggerType;
 use countersign_core::call::Label;
-use countersign_core::invocation::{Failure, Intention};
+use countersign_core::invocation::Failure;
 use countersign_core::limits::{LEASE_SILENT_SECONDS, SOURCE_EARLY_MS};
 use countersign_core::ports::runs::Reserved;
 use countersign_core::run::{Phase, StepRecord, StepStatus, WaitingFor};
@@ -167,18 +167,8 @@ impl Walk {
         // What the pipeline tries again itself, such as a call that a person approved, are attempts of the step.
         call.bounds.retries_max = Some(step.definition.max_retries(execution).saturating_sub(self.run.attempts));
         call.bounds.timeout_ms = Some(step.limit_ms().unwrap_or(u64::MAX).min(left_ms)).filter(|limit| *limit < u64::MAX);
-        let request = Request {
-            principal: self.principal.clone(),
-            session: self.run.session.clone(),
-            action: step.definition.action.clone(),
-            call,
-            idempotency_key: Some(self.key(step)),
-            approval_ref: None,
-            intention: Intention::Effect,
-            reverses: None,
-            trace_id: self.run.id.to_string(),
-            line: None,
-        };
+        let request = Request::new(self.principal.clone(), self.run.session.clone(), step.definition.action.as_str(), call);
+        let request = Request { idempotency_key: Some(self.key(step)), trace_id: self.run.id.to_string(), ..request };
         let entry = self.entry_of(step, self.run.attempts).await;
         match self.make(request, entry).await {
             Ok(outcome) => self.judge(step, outcome).await,

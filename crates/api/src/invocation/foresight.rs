@@ -1,6 +1,6 @@
 //! What a pending call, or a revert, would do.
 
-use super::FailureView;
+use super::{FactView, FailureView};
 use crate::gates::WouldName;
 use countersign_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,9 @@ pub struct ForesightView {
     /// How many people must approve; `approvals` of the invocation has those who did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals_needed: Option<u32>,
+    /// What there is to know of the call, in the order in which it is read, with what is known before it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<FactView>,
 }
 
 /// What a revert would do. Nothing was done, and nothing is recorded.

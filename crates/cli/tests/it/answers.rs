@@ -151,7 +151,7 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     let first = owner.run(&["approve", &id]).exits(6);
     assert!(first.stderr.contains(&format!("◷ approved by 1 of 2 people: {id} still needs others")), "{}", first.stderr);
     let card = owner.run(&["show", &id, "-o", "table"]).ok().stdout;
-    assert!(card.contains("Approvals         1 of 2\n") && card.contains("Approved by       owner just now"), "{card}");
+    assert!(card.contains("Approvals         1 of 2\n") && card.contains("Approved by       owner, just now"), "{card}");
     let again = owner.run(&["approve", &id]).exits(7);
     assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
 

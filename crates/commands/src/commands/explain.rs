@@ -8,10 +8,9 @@ pub(super) use foresight::would;
 
 use super::outcome;
 use super::outcome::redacted;
-use super::show::{answered, cascade, edited, resumed};
 use crate::shared::*;
 use api::Page;
-use api::invocation::{AnswerView, InvocationView};
+use api::invocation::{AnswerView, ApproveMode, DecisionView, EditView, InvocationView};
 use api::receipt::EntryView;
 use clap::Args;
 use countersign_core::Status;
@@ -125,6 +124,41 @@ fn record(invocation: &InvocationView, entries: &[EntryView], names: &Names, ter
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))
+}
+
+/// The decision as one line: the mode that the cascade found, the reasons that tightened it, and the final mode.
+fn cascade(decision: &DecisionView) -> String {
+    let found = decision.source.in_words();
+    let version = decision.modes_version.map(|version| format!(" (version {version})")).unwrap_or_default();
+    let mut steps = vec![format!("{found}{version}: {}", decision.base)];
+    steps.extend(decision.tightened.iter().map(|reason| clean::line(reason)));
+    if decision.mode != decision.base {
+        steps.push(decision.mode.to_string());
+    }
+    steps.join(" → ")
+}
+
+/// `robin 3 min ago: “fine”`, and what the approval does beyond this call. `when` is the time of the answer, relative or absolute.
+fn answered(answer: &AnswerView, names: &Names, when: &str) -> String {
+    let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
+    let beyond = match answer.mode {
+        ApproveMode::Always => ", and allowed from now on",
+        ApproveMode::Grant => ", with a grant",
+        ApproveMode::Once => "",
+    };
+    format!("{} {when}{beyond}{reason}", names.name(&answer.by))
+}
+
+/// `3 min ago: …`. `when` is the time, relative or absolute.
+fn resumed(when: &str) -> String {
+    format!("{when}: it was approved and had not started when the server stopped")
+}
+
+/// `/text: "a" → "b"`: the requested value, and the value that was approved instead.
+fn edited(edit: &EditView, params: &Value) -> Vec<String> {
+    let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
+    let line = |at: &String| format!("{}: {} → {}", clean::line(at), told(edit.proposed_params.pointer(at)), told(params.pointer(at)));
+    edit.changed.iter().map(line).collect()
 }
 
 /// Why the params that the source gets are others than those that were sent. The two digests tell nothing about that: they differ also for the

@@ -3,14 +3,13 @@
 
 mod card;
 
-pub(super) use card::{answered, asked_for, cascade, edited, resumed};
+pub(super) use card::asked_for;
 
 use super::outcome;
 use crate::shared::*;
-use api::Page;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView};
-use card::{Before, Card};
+use card::Card;
 use clap::Args;
 use countersign_core::Status;
 
@@ -34,13 +33,10 @@ impl Show {
         }
         // All of these are optional: the action may be gone, and the caller may not be allowed to read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
-        let before = before(&invocation, client).await;
         let foresight = foresight(&invocation, action.as_ref(), client, terminal).await;
         // If the action was redefined after the request, an approval of this call would not cover the new definition, so it is not shown.
         let action = action.filter(|_| !foresight.as_ref().is_some_and(card::ahead::is_redefined));
-        let names = Names::load(client, terminal).await.and_spaces(client, terminal).await;
-        let names = names.and_grant(invocation.grant_id.as_deref(), client, terminal).await;
-        let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), names: &names };
+        let card = Card { invocation: &invocation, action: action.as_ref(), foresight: foresight.as_ref() };
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }
@@ -82,20 +78,4 @@ async fn foresight(
         terminal.redraw("");
     }
     answer.ok().map(|answer| answer.read)
-}
-
-/// How earlier calls of the same action in the same session ended. Ids sort by creation time and the list is newest first, so `after` this
-/// call's id come the earlier calls.
-async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> {
-    let query = [
-        ("action", invocation.action.clone()),
-        ("session", invocation.session_id.clone()),
-        ("after", invocation.id.clone()),
-        ("limit", "100".to_owned()),
-    ];
-    let page = client.get::<Page<InvocationView>>(&["invocations"], &query).await.ok()?.read;
-    // Dry runs are not counted, and reverts are compared only with reverts.
-    let alike = |other: &&InvocationView| !other.dry_run && other.reverses.is_some() == invocation.reverses.is_some();
-    let ended: Vec<_> = page.items.iter().filter(alike).map(outcome::status).filter(|status| status.is_final()).collect();
-    Some(Before { ended: ended.len(), succeeded: ended.iter().filter(|status| **status == Status::Succeeded).count() })
 }

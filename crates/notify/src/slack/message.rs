@@ -5,7 +5,6 @@ use super::interaction::{APPROVE, DENY, OPEN, Shown};
 use crate::Notice;
 use crate::limits::{SLACK_PARAMS_CHARS_MAX, SLACK_TEXT_CHARS_MAX};
 use countersign_core::action::Class;
-use countersign_core::invocation::Deadline;
 use countersign_core::{Invocation, Status, clean};
 use serde_json::{Value, json};
 
@@ -23,15 +22,8 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     let invocation = &*notice.invocation;
     let title = format!("{} waits for an approval", invocation.action);
     let params = Params::of(invocation);
-    let mut lines = facts(notice);
-    if let Some(Deadline::At(at)) = invocation.deadline {
-        lines.push(format!("Answer until: {}", at.to_minute()));
-    }
-    if !invocation.approvals.is_empty() {
-        lines.push(format!("Approvals so far: {}", invocation.approvals.len()));
-    }
     let is_named = invocation.tier.class() == Class::Danger;
-    let mut blocks = vec![header(&title), section(&lines.join("\n")), section(&params.text)];
+    let mut blocks = vec![header(&title), facts(notice), section(&params.text)];
     if is_named {
         blocks.push(context("An action of tier R4 is approved by typing its name, which cannot be done here."));
     } else if !params.is_whole {
@@ -78,23 +70,13 @@ pub(super) fn outcome(notice: &Notice) -> Message {
         | Status::Quarantined => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
-    let mut lines = facts(notice);
-    lines.extend(notice.who.answered_by.as_ref().map(|by| format!("Answered by: {}", clean::line(by))));
-    let reason = invocation.answer.as_ref().and_then(|answer| answer.reason.as_deref());
-    lines.extend(reason.map(|reason| format!("With the reason: “{}”", cut(&clean::line(reason), SLACK_TEXT_CHARS_MAX))));
-    lines.extend(invocation.failure.as_ref().map(|failure| cut(&clean::line(&failure.message), SLACK_TEXT_CHARS_MAX)));
-    let blocks = vec![header(&title), section(&lines.join("\n")), section(&Params::of(invocation).text)];
+    let blocks = vec![header(&title), facts(notice), section(&Params::of(invocation).text)];
     Message { text: escaped(&title), blocks }
 }
 
-/// Who asks for what, and why.
-fn facts(notice: &Notice) -> Vec<String> {
-    let invocation = &*notice.invocation;
-    let asks = cut(&notice.who.asks(), SLACK_TEXT_CHARS_MAX);
-    let mut lines = vec![format!("{} · {}", invocation.tier, invocation.id), format!("Requested by: {asks}")];
-    let reason = invocation.call.reason.as_deref();
-    lines.extend(reason.map(|reason| format!("Reason given: “{}”", cut(&clean::line(reason), SLACK_TEXT_CHARS_MAX))));
-    lines
+fn facts(notice: &Notice) -> Value {
+    let lines: Vec<_> = notice.facts().iter().map(|(label, text)| format!("{label}: {}", cut(text, SLACK_TEXT_CHARS_MAX))).collect();
+    section(&lines.join("\n"))
 }
 
 /// The params as they are kept, and whether that is all of them.

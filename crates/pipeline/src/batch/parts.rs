@@ -167,18 +167,9 @@ impl Pipeline {
         asked: &PartRequest,
         counted: Counted,
     ) -> Result<Box<Admitted>, Error> {
-        let request = Request {
-            principal: principal.clone(),
-            session: batch.session.clone(),
-            action: asked.action.clone(),
-            call: Call { reason: asked.call.reason.clone().or_else(|| batch.reason.clone()), ..asked.call.clone() },
-            idempotency_key: None,
-            approval_ref: None,
-            intention: batch.intention,
-            reverses: None,
-            trace_id: batch.trace_id.clone(),
-            line: None,
-        };
+        let call = Call { reason: asked.call.reason.clone().or_else(|| batch.reason.clone()), ..asked.call.clone() };
+        let request = Request::new(principal.clone(), batch.session.clone(), asked.action.as_str(), call);
+        let request = Request { intention: batch.intention, trace_id: batch.trace_id.clone(), ..request };
         let entrance = Entrance::Part(batch.part_of(index));
         self.walk.admit_counted(batch.parts[index].invocation.clone(), request, entrance, counted).await
     }

@@ -11,7 +11,6 @@ use crate::walk::gate::{Gated, Gates};
 use crate::walk::resolve::Resolved;
 use crate::walk::validate::{param_errors, request_field_errors};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
-use countersign_core::invocation::Intention;
 use countersign_core::observe::Observed;
 use countersign_core::{ActionId, Call, Decision, Grant, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 
@@ -180,18 +179,7 @@ impl Pipeline {
         let session = session.ok_or_else(|| Error::UnknownSession { session: question.session.clone() })?;
         let principal = self.ledger().find_principal(&question.org, &agent).await?;
         let principal = principal.ok_or_else(|| Error::SessionEnded { session: session.id.clone() })?;
-        let request = Request {
-            principal,
-            session: session.id.clone(),
-            action: question.action,
-            call: question.call,
-            idempotency_key: None,
-            approval_ref: None,
-            intention: Intention::Effect,
-            reverses: None,
-            trace_id: String::new(),
-            line: None,
-        };
+        let request = Request::new(principal, session.id.clone(), question.action, question.call);
         self.walk.resolve_readonly(self.walk.admit_in(session, self.walk.draw_id(), request, Entrance::Fresh).await?).await
     }
 }

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a workspace that cannot be read fails the test")]
 
 mod arrows;
-mod cards;
 mod circles;
 mod corpus;
 mod doors;

@@ -5,9 +5,10 @@ import { Link } from '@tanstack/react-router'
 import { Clock, TriangleAlert } from 'lucide-react'
 import { type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { Action, Foresight, Invocation } from '@/api/types'
+import type { Action, Fact as FactView, Foresight, Invocation } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
 import { DefinitionDiff } from '@/components/definition-diff'
+import { Fact, Facts as FactList } from '@/components/facts'
 import { Asked } from '@/components/list-page'
 import { NearGrantsOf } from '@/components/near-grants'
 import { Params } from '@/components/params'
@@ -16,24 +17,12 @@ import { Copy, cx, Failed, Foreign, Section, useLate, When } from '@/components/
 import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
-import { countdown, counted, short, span } from '@/lib/format'
+import { countdown, counted } from '@/lib/format'
 import { useNames } from '@/lib/names'
 import { spacesQuery } from '@/lib/spaces'
-import {
-  capital,
-  cascade,
-  closedBecause,
-  declares,
-  hasDrifted,
-  isOfAutomation,
-  isOpen,
-  statusOf,
-  stepOf,
-  successorOf,
-  titleOf,
-} from './model'
+import { capital, closedBecause, declares, hasDrifted, isOfAutomation, isOpen, statusOf, stepOf, successorOf, titleOf } from './model'
 import { OfRun } from './of-run'
-import { beforeQuery, sessionQuery } from './queries'
+import { beforeQuery, factsQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
 
 type Props = {
@@ -334,74 +323,41 @@ function Edited({ item }: { item: Invocation }) {
   )
 }
 
+/** The facts of a call that have a section of their own, by their labels; the others are what an approval covers. */
+const WHY = new Set(['Decision', 'Asked by', 'Session holds', 'Gate error', 'Approvals', 'Approved by', 'Answered by'])
+const BACK = new Set(['Reversible', 'Verified by', 'Verified with', 'Checks', 'Repair', 'Rollback', 'Reverts', 'Reverted by'])
+const AFTER = new Set(['By grant', 'Observed', 'Resumed', 'Changed', 'Restored', 'May have changed', 'Settled by', 'Error', 'Took'])
+/** What the card shows elsewhere, with what can be clicked. */
+const ELSEWHERE = new Set([
+  'Requested by',
+  'Reason given',
+  'Space',
+  'Confidence given',
+  'Rollback plan',
+  'Edited by',
+  'Edited',
+  'Earlier calls',
+  'Receipt',
+])
+
 function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action' | 'ahead' | 'isLooking'>) {
   const before = useQuery(beforeQuery(item))
-  const asking = item.gates.filter(gate => gate.verdict === 'needs_approval')
-  const redacted = Object.entries(item.redacted ?? {})
-  const needed = ahead?.approvals_needed ?? 1
-  const nameOf = useNames()
+  const isPending = item.status === 'pending'
+  const known = isPending ? ahead?.facts : undefined
+  const read = useQuery({ ...factsQuery(item), enabled: !known && !isLooking })
+  const facts = known ?? read.data ?? []
+  const became = facts.filter(({ label }) => AFTER.has(label))
   return (
     <>
-      <Section title={item.status === 'pending' ? 'Why you are asked' : 'How it was decided'}>
-        <p className="font-mono text-[13px]">
-          {cascade(item.decision).map((step, at, all) => (
-            <span key={step}>
-              {at > 0 && <span className="text-muted-fg"> → </span>}
-              <span className={at === all.length - 1 && at > 0 ? 'font-semibold' : ''}>{line(step)}</span>
-            </span>
-          ))}
-        </p>
-        {asking.map(gate => (
-          <p key={gate.gate} className="mt-1">
-            Gate {gate.gate}:{' '}
-            {gate.determining.map(rule => {
-              const said = ahead?.concerns?.find(concern => concern.rule === rule)
-              return (
-                <Foreign
-                  key={rule}
-                  text={said ? `${said.message} (${rule})${said.pointer && ` at ${said.pointer}`}` : rule}
-                  className="mr-2"
-                />
-              )
-            })}
-          </p>
-        ))}
-        {asking.length > 0 &&
-          ahead?.labels?.map(label => (
-            <p key={`${label.label}${label.at}`} className="mt-1 text-muted-fg">
-              The session holds {label.label} since <When at={label.at} />
-              {label.action && ` from ${label.action}`}
-            </p>
-          ))}
-        {item.gates.flatMap(gate =>
-          (gate.errors ?? []).map(error => (
-            <p key={gate.gate + error} className="foreign mt-1 text-danger">{`Gate ${gate.gate} could not judge: ${line(error)}`}</p>
-          )),
-        )}
+      <Section title={isPending ? 'Why you are asked' : 'How it was decided'}>
+        <Told facts={facts.filter(({ label }) => WHY.has(label))} />
         {action && !isLooking && (
           <NearGrantsOf item={item} params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} />
-        )}
-        {needed > 1 && (
-          <p className="mt-1">
-            {item.approvals?.length ?? 0} of {needed} people have approved
-            {item.approvals?.length ? `: ${item.approvals.map(answer => line(nameOf(answer.by))).join(', ')}` : '.'}
-          </p>
         )}
       </Section>
 
       <Section title="Can it be taken back">
-        <p>{reversible(item, action)}</p>
-        {!!action?.checks?.length && <p className="text-muted-fg">Verified afterwards by {action.checks.join(', ')}.</p>}
-        {item.verification?.commands?.map(command => (
-          <p key={command} className="foreign text-muted-fg">
-            Verified with <code>{line(command)}</code>
-          </p>
-        ))}
-        {item.checks?.map(check => (
-          <p key={check.name} className={check.ok ? 'text-ok' : 'text-danger'}>
-            {check.ok ? '✓' : '✗'} {check.name} {check.detail && line(check.detail)}
-          </p>
-        ))}
+        <Told facts={facts.filter(({ label }) => BACK.has(label))} />
       </Section>
 
       <Section title="What happened before">
@@ -412,41 +368,23 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
         )}
       </Section>
 
-      <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>
+      {became.length > 0 && (
+        <Section title="What became of it">
+          <Told facts={became} />
+        </Section>
+      )}
+
+      <Section title={isPending ? 'What an approval covers' : 'What it is bound to'}>
+        <Told facts={facts.filter(({ label }) => ![WHY, BACK, AFTER, ELSEWHERE].some(labels => labels.has(label)))} />
         <p>
-          This one call, with these params (<code>{short(item.digests.params)}</code>), this definition (
-          <code>{short(item.digests.structural)}</code>), this caller and place
-          {item.binding && (
-            <>
-              ; digest <Copy text={item.binding.digest} label={short(item.binding.digest)} />
-            </>
-          )}
-          .{item.decision.rules_version != null && ` Decided under version ${item.decision.rules_version} of the rules.`}
-          {item.status === 'pending' && item.expires_at && (
+          {item.decision.rules_version != null && `Decided under version ${item.decision.rules_version} of the rules.`}
+          {isPending && item.expires_at && (
             <>
               {' '}
               Its time ends <When at={item.expires_at} />.
             </>
           )}
         </p>
-        {item.scope && (
-          <p className="foreign text-muted-fg">
-            Limited to{' '}
-            {line([...(item.scope.allowed_files ?? []), ...(item.scope.allowed_dirs ?? [])].join(', ') || 'what its source can reach')}.
-          </p>
-        )}
-        {item.batch && (
-          <p className="text-muted-fg">
-            Part {item.batch.part} of {item.batch.parts} of batch {item.batch.id} ({item.batch.mode}).
-          </p>
-        )}
-        {!!action?.hosts?.length && <p className="foreign text-muted-fg">It may reach {line(action.hosts.join(', '))}.</p>}
-        {item.connection_id && <p className="text-muted-fg">Acts with connection {item.connection_id}.</p>}
-        {redacted.length > 0 && (
-          <p className="text-muted-fg">
-            Redacted before its source sees it: {redacted.map(([kind, count]) => `${count} ${kind}`).join(', ')}.
-          </p>
-        )}
         <p className="mt-2">
           <Copy text={`countersign invocation show ${item.id}`} />
         </p>
@@ -462,18 +400,23 @@ function Facts({ item, action, ahead, isLooking }: Pick<Props, 'item' | 'action'
   )
 }
 
-export function reversible(item: Pick<Invocation, 'dry_run' | 'reverses'>, action: Action | undefined): string {
-  if (item.dry_run) return 'A dry run has no effect.'
-  if (item.reverses) return `No: this is itself a revert, of ${item.reverses}.`
-  if (!action) return 'Not known: the action is gone, or was redefined.'
-  switch (action.reversibility) {
-    case 'no_effect':
-      return 'There is nothing to revert.'
-    case 'reversible':
-      return action.reversible_seconds ? `Yes, for ${span(action.reversible_seconds)} after the call.` : 'Yes.'
-    case 'not_reversible':
-      return 'No.'
-  }
+const TONES = { warn: 'text-warn', danger: 'text-danger' }
+
+/** Facts as the server tells them. */
+function Told({ facts }: { facts: FactView[] }) {
+  return (
+    <FactList>
+      {facts.map(({ label, text, at, more, tone }) => (
+        <Fact key={`${label} ${text} ${at} ${more}`} name={label}>
+          <span className={tone ? TONES[tone] : undefined}>
+            <Foreign text={text} />
+            {at && <When at={at} />}
+            {more && <Foreign text={more} />}
+          </span>
+        </Fact>
+      ))}
+    </FactList>
+  )
 }
 
 function Before({ item, items }: { item: Invocation; items: Invocation[] | undefined }) {

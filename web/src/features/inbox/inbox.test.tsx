@@ -28,7 +28,15 @@ function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
       [`GET /api/v1/invocations/${item.id}`, () => ({ invocation: known.get(item.id) })],
       [
         `GET /api/v1/invocations/${item.id}/foresight`,
-        () => ({ changes: { path: 'notes/w2.txt', change: 'would_create', added_lines: 1, diff: '+hello\n' }, approvals_needed: 1 }),
+        () => ({
+          changes: { path: 'notes/w2.txt', change: 'would_create', added_lines: 1, diff: '+hello\n' },
+          approvals_needed: 1,
+          facts: [
+            { label: 'Decision', text: 'inferred from the tier: require_approval' },
+            { label: 'Session holds', text: 'private_data since ', at: soon(-3), more: ', from files.read_text', tone: 'warn' },
+            { label: 'Reversible', text: 'yes' },
+          ],
+        }),
       ],
     ]),
   )
@@ -89,6 +97,7 @@ test('the card answers without a click, and one key approves what was shown', as
     'What would change',
     'Why you are asked',
     'inferred from the tier: require_approval',
+    ', from files.read_text',
     'Can it be taken back',
     'What happened before',
     'What an approval covers',

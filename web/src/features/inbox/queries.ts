@@ -84,6 +84,10 @@ export const readInvocation = async (id: string): Promise<Invocation> =>
 
 export const invocationQuery = (id: string) => queryOptions({ queryKey: ['invocation', id], queryFn: () => readInvocation(id) })
 
+/** What the server tells of a call whose foresight is not known, as long as it stands as it does. */
+export const factsQuery = ({ id, status, approvals }: Invocation) =>
+  queryOptions({ queryKey: ['facts', id, status, approvals?.length], queryFn: async () => (await readInvocation(id)).facts ?? [] })
+
 export const foresightQuery = (id: string, binding: string | undefined) =>
   queryOptions({
     queryKey: ['foresight', id, binding],

@@ -1,13 +1,11 @@
-//! The part of a card about what comes next: whether the call could run, what it would change, whose code would run, and which gates
-//! require approval.
+//! The part of a card about what comes next: whether the call could run, and what it would change.
 
 use super::{Card, fact};
 use crate::commands::changes;
 use crate::shared::*;
 use crate::style::hang;
 use api::action::ActionView;
-use api::invocation::{ForesightView, InvocationView, LabelView};
-use countersign_core::decision::Verdict;
+use api::invocation::{ForesightView, InvocationView};
 
 const REDEFINED: &str = "definition_mismatch";
 /// How the server begins to say that the action is gone.
@@ -91,38 +89,6 @@ impl Card<'_> {
             None => Some(format!("not known in advance{declared}")),
         }
     }
-
-    /// Why each gate requires approval: one line for each rule, with the params it is about.
-    pub(super) fn asked_by(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
-        let concerns = self.foresight.map(|foresight| foresight.concerns.as_slice()).unwrap_or_default();
-        let mut facts = Vec::new();
-        for gate in self.invocation.gates.iter().filter(|gate| gate.verdict == Verdict::NeedsApproval) {
-            for rule in &gate.determining {
-                let said: Vec<_> = concerns.iter().filter(|concern| concern.rule == *rule).collect();
-                let places: Vec<_> = said.iter().map(|concern| clean::line(&concern.pointer)).filter(|place| !place.is_empty()).collect();
-                let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
-                let rule = clean::line(rule);
-                // Of a call that is no longer pending only the rule is kept.
-                let sentence = said.first().map(|concern| clean::line(&concern.message));
-                let sentence = sentence.or_else(|| homes::sentence_of(&rule).map(str::to_owned));
-                let sentence = sentence.map_or_else(|| rule.clone(), |sentence| format!("{sentence} ({rule})"));
-                facts.push(("", Tone::Warn.paint(format!("gate `{}`: {sentence}{at}", gate.gate))));
-            }
-        }
-        if !facts.is_empty() {
-            let labels = self.foresight.map(|foresight| foresight.labels.as_slice()).unwrap_or_default();
-            facts.extend(labels.iter().map(|label| ("Session holds", held(label, terminal))));
-        }
-        facts
-    }
-}
-
-/// `private_data since 3 min ago, from files.read_text inv_…`
-fn held(label: &LabelView, terminal: &Terminal) -> String {
-    let since = terminal.past(label.at);
-    let from: Vec<_> = [&label.action, &label.invocation_id].into_iter().flatten().map(|word| clean::line(word)).collect();
-    let from = if from.is_empty() { String::new() } else { format!(", from {}", from.join(" ")) };
-    format!("{} since {}{from}", word(label.label), since.as_shown())
 }
 
 /// Whether the action was redefined since the call was requested.
@@ -141,14 +107,6 @@ pub(in crate::commands::show) fn meanwhile(invocation: &InvocationView, action: 
 
 fn package_of(action: &str) -> String {
     clean::line(action.split('.').next().unwrap_or_default())
-}
-
-/// The package whose code runs, and the sandbox profile that confines it.
-pub(super) fn code(action: &ActionView) -> Option<String> {
-    let digest: String = clean::line(action.package_sha256.as_ref()?).chars().take(12).collect();
-    let reach = if action.hosts.is_empty() { ", with no network" } else { "" };
-    let (package, profile) = (package_of(&action.id), action.profile);
-    Some(Tone::Warn.paint(format!("of the package `{package}` ({digest}…), in the sandbox under profile `{profile}`{reach}")))
 }
 
 /// `; it declares that it changes files and uses the network`
