@@ -61,7 +61,7 @@ async function until(what, isSo) {
   for (let tries = 0; tries < 500; tries += 1) {
     const found = await isSo();
     if (found) return found;
-    await sleep(20);
+    await sleep(50);
   }
   throw new Error(`it never happened: ${what}`);
 }

@@ -41,7 +41,7 @@ async def until(what, is_so):
     for _ in range(500):
         if found := await is_so():
             return found
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     raise AssertionError(f"it never happened: {what}")
 
 

@@ -35,7 +35,7 @@ test('many pending calls scroll: only the rows on the screen exist', { timeout: 
   const first = () => rows(page).first().textContent()
   const before = (await first())?.slice(0, 40)
   release()
-  await until(async () => (await page.title()) === `(${CALLS}) Inbox · Countersign`)
+  await until(async () => (await page.title()) === `(${CALLS}) Inbox · Countersign`, 120_000)
   expect((await first())?.slice(0, 40)).toBe(before)
   const counts: number[] = []
   const list = page.getByRole('list', { name: 'Calls' })
