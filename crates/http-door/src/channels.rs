@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 /// Every kind of channel, with the settings that a channel of it needs.
 #[utoipa::path(operation_id = "channel_kinds_list", get, path = "/api/v1/channel-kinds", tag = "channels",
-    responses((status = 200, body = Page<ChannelKindView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ChannelKindView>)))]
 pub(super) async fn kinds(caller: Caller) -> Result<Json<Page<ChannelKindView>>, Refusal> {
     Ok(Json(Page { items: channels::kinds(&caller.principal)?, next: None }))
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Who;
 use crate::sample::sample;
+use countersign_core::invocation::Deadline;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Role;
 use countersign_core::{Call, ChannelId, Principal, PrincipalId, Secret, Status, UserId, ports};

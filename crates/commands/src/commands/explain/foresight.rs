@@ -1,8 +1,8 @@
 //! Shows what would happen to a call now: the outcome in the first line, then everything that decides it. The call is not made.
 
+use super::cascade;
 use super::gates;
 use crate::commands::action::{example, params};
-use crate::commands::show::cascade;
 use crate::shared::*;
 use api::Code;
 use api::action::ActionView;
