@@ -57,7 +57,8 @@ pub(crate) fn hint_for_agent(problem: &Problem) -> Option<String> {
         return Some(format!("did you mean `--integration {source} --action {name}`? all of them: countersign actions list"));
     }
     let has_own = |next: &NextStep| next.step.words().iter().any(|(voice, _)| *voice == Voice::Agent);
-    let Some(next) = problem.next_step().filter(has_own) else { return hint_of(problem) };
+    let of_code = || problem.code.step().filter(|_| problem.hint.is_none()).map(NextStep::new);
+    let Some(next) = problem.next_step().or_else(of_code).filter(has_own) else { return hint_of(problem) };
     let action = next.about("action").or(problem.action.as_deref());
     let source = action.and_then(|action| action.split_once('.')).map_or("SOURCE", |(source, _)| source).to_owned();
     said(next.with("source", source), Voice::Agent)

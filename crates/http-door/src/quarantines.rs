@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use api::finding::CaughtView;
 use api::gates::{QuarantinePayloadResponse, QuarantineView, ReleaseResponse, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
-use api::{Code, Page};
+use api::{Advice, Code, NextStep, Page};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -61,7 +61,11 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     }
     let another = app.store().find_invocation(&caller.principal.org, &id).await?;
     let is_another = another.is_some_and(|another| !hidden.contains(&another.space));
-    Err(if is_another { Refusal::new(Code::NotFound, format!("invocation `{id}` is not quarantined")) } else { unknown() })
+    if !is_another {
+        return Err(unknown());
+    }
+    let list = NextStep::new(Advice::List).with("things", "quarantined invocation");
+    Err(Refusal::new(Code::NotFound, format!("invocation `{id}` is not quarantined")).next(list))
 }
 
 /// Shows the quarantined content unchanged, to whoever may release it. Reading it is an event.

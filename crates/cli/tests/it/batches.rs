@@ -138,7 +138,7 @@ fn what_is_no_batch_is_refused_with_what_to_do() {
         ("[\n{\"params\": {}}]", 2, vec!["missing field `action` at line 2 column 14".to_owned(), "hint: such as [{".to_owned()]),
         (r#"{"mode": "some", "actions": []}"#, 2, vec![format!("`{file}` is not a batch")]),
         ("[]", 8, vec!["it must have 1 to 50 parts".to_owned(), "hint: a batch is a `mode` and 1 to 50 `actions`".to_owned()]),
-        (r#"[{"action": "?"}]"#, 8, vec!["`?` is not an action".to_owned(), "hint: list what there is".to_owned()]),
+        (r#"[{"action": "?"}]"#, 8, vec!["`?` is not an action".to_owned(), "hint: list what you may call".to_owned()]),
         (
             r#"[{"action": "http.request"}, {"action": "files.list"}]"#,
             8,

@@ -70,7 +70,7 @@ fn names_stand_where_a_person_reads_and_ids_where_a_program_does() {
     let (whose, acting) = (format!("{grant} for files.write_text"), format!("release bot (agent:{session})"));
     let (place, whose, acting) = (place.as_str(), whose.as_str(), acting.as_str());
     for (arguments, expected) in [
-        (&["invocation", "show", id][..], &["release bot", place, whose][..]),
+        (&["invocation", "show", id][..], &["release bot", "main (green)", grant][..]),
         (&["explain", id], &["release bot", place, whose]),
         (&["explain", "files.write_text", "--as", "release bot"], &[acting, place]),
         (&["session", "show", "release bot"], &[place]),
