@@ -10,6 +10,7 @@ use countersign_core::Status;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
+use url::Url;
 
 /// The exit code of the process. The numbers are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,17 @@ impl Failure {
         let word = |name: &str| request[name].as_str().unwrap_or_default().to_owned();
         let body = if request["body"].is_null() { String::new() } else { format!(" {}", request["body"]) };
         Some(clean::line(&format!("{} {}{body}", word("method"), word("path"))))
+    }
+
+    /// With what the command line knows better than the server: that the URL it sent has a place for a credential.
+    pub(crate) fn of_url(self, url: &str) -> Self {
+        let has_place = Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some() || url.query().is_some());
+        if !self.is(Code::UrlNotAllowed) || !has_place {
+            return self;
+        }
+        self.hint(
+            "leave it out of the URL: `countersign connection add` takes a credential unseen, and a source uses it with `--connection NAME`",
+        )
     }
 
     /// A file that could not be read or written.
@@ -336,5 +348,16 @@ mod tests {
     fn a_closed_pipe_is_no_failure() {
         assert_eq!(Failure::write(&io::ErrorKind::BrokenPipe.into()).exit, Exit::Ok);
         assert_eq!(Failure::write(&io::ErrorKind::StorageFull.into()).exit, Exit::Failed);
+    }
+
+    #[test]
+    fn a_credential_belongs_into_a_connection_and_not_into_a_url() {
+        let refused = |code| Failure::of_problem(&Problem::new(code, "no"), Value::Null);
+        for url in ["https://u:p@example.com/", "https://example.com/?key=1"] {
+            assert!(refused(Code::UrlNotAllowed).of_url(url).hint.unwrap().starts_with("leave it out of the URL"), "{url}");
+            assert_eq!(refused(Code::NameTaken).of_url(url), refused(Code::NameTaken));
+        }
+        let plain = refused(Code::UrlNotAllowed).of_url("https://example.com/");
+        assert_eq!((plain.hint.as_deref(), plain.exit), (Some("correct the URL as the error says"), Exit::Invalid));
     }
 }

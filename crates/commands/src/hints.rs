@@ -1,10 +1,8 @@
 //! What somebody at a command line can do about a problem: the next step that it carries, in the words that `api::codes` has for commands.
 
-use crate::exit::Failure;
 use crate::style::counted;
 use api::codes::Voice;
 use api::{Advice, Code, NextStep, Problem};
-use url::Url;
 
 /// How what can be listed is listed, where its noun is not the command.
 const LISTED_AS: [(&str, &str); 11] = [
@@ -88,17 +86,6 @@ fn said(next: NextStep, voice: Voice) -> Option<String> {
     Some(["{source}", "{connection}", "{secret}"].into_iter().fold(said, |said, mark| said.replace(mark, "NAME")))
 }
 
-/// What the command line knows better than the server: that the URL it sent has a place for a credential.
-pub(crate) fn of_url(failure: Failure, url: &str) -> Failure {
-    let has_place = Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some() || url.query().is_some());
-    if !failure.is(Code::UrlNotAllowed) || !has_place {
-        return failure;
-    }
-    failure.hint(
-        "leave it out of the URL: `countersign connection add` takes a credential unseen, and a source uses it with `--connection NAME`",
-    )
-}
-
 /// The hint with the ids that the request was about, in place of the words that stand for them.
 pub(crate) fn named(hint: &str, path: &[&str]) -> String {
     const STANDS_FOR: [(&str, &str); 4] = [("aut_", "AUTOMATION"), ("run_", "RUN"), ("drf_", "DRAFT"), ("art_", "ARTIFACT")];
@@ -111,7 +98,6 @@ pub(crate) fn named(hint: &str, path: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
     use countersign_core::SourceId;
 
     fn check(problem: &Problem, expected: Option<&str>) {
@@ -207,16 +193,5 @@ mod tests {
         for other in [["runs", "RUN", "rerun"], ["runs", "run_$(ls)", "rerun"], ["automations", "aut_1", "run"]] {
             assert_eq!(named(&hint, &other), hint);
         }
-    }
-
-    #[test]
-    fn a_credential_belongs_into_a_connection_and_not_into_a_url() {
-        let refused = |code| Failure::of_problem(&Problem::new(code, "no"), serde_json::Value::Null);
-        for url in ["https://u:p@example.com/", "https://example.com/?key=1"] {
-            assert!(of_url(refused(Code::UrlNotAllowed), url).hint.unwrap().starts_with("leave it out of the URL"), "{url}");
-            assert_eq!(of_url(refused(Code::NameTaken), url), refused(Code::NameTaken));
-        }
-        let plain = of_url(refused(Code::UrlNotAllowed), "https://example.com/");
-        assert_eq!((plain.hint.as_deref(), plain.exit), (Some("correct the URL as the error says"), Exit::Invalid));
     }
 }

@@ -189,7 +189,7 @@ pub(super) async fn show_plan(
 async fn found(app: &App, caller: &Caller, invocation: &str, wait: WaitQuery) -> Result<Answered, Refusal> {
     let limit = wait.duration()?;
     let found = invocations::readable(app, &caller.principal, invocation).await?;
-    let found = app.pipeline().wait_for(&caller.principal, found, limit).await;
+    let found = app.pipeline().wait_for_end(&caller.principal, found, limit).await;
     Ok(answered(app, &caller.principal, Outcome::of(Box::new(found))).await)
 }
 

@@ -75,7 +75,7 @@ pub(super) async fn invoke(
         return Ok(progress::told(waiting, answered, caller.trace_id, app.pipeline().silence()));
     }
     let outcome = app.pipeline().invoke(request).await?;
-    answer(app.pipeline().wait(&caller.principal, outcome, limit).await)
+    answer(app.pipeline().wait_for_outcome(&caller.principal, outcome, limit).await)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -136,7 +136,7 @@ pub(super) async fn show_in_session(
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
     let found = told_to(&caller.principal, invocations::of_session(&app, &session, &invocation).await?);
-    let found = app.pipeline().wait_for(&caller.principal, found, wait.duration()?).await;
+    let found = app.pipeline().wait_for_end(&caller.principal, found, wait.duration()?).await;
     Ok(Json(shown(&app, found).await?))
 }
 
@@ -242,7 +242,7 @@ pub(super) async fn show(
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
-    let found = app.pipeline().wait_for(&caller.principal, found, wait.duration()?).await;
+    let found = app.pipeline().wait_for_end(&caller.principal, found, wait.duration()?).await;
     let mut shown = shown(&app, found.clone()).await?;
     // They are for people: an agent that waits for its call is told how it ended.
     if caller.must_read().is_ok() {
@@ -270,7 +270,7 @@ pub(super) async fn revert(
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
-    answer(app.pipeline().wait(&caller.principal, outcome, limit).await)
+    answer(app.pipeline().wait_for_outcome(&caller.principal, outcome, limit).await)
 }
 
 /// Lists what the audit log has on one invocation, in order: the answers of people, its intents and its receipt. An agent gets none of a call that a gate denied.

@@ -118,7 +118,7 @@ pub(super) async fn invocation(app: &App, caller: &Caller, arguments: &JsonObjec
         Ok(found) => found,
         Err(error) => return Ok(words::refused(&error)),
     };
-    let outcome = app.pipeline().wait(&caller.principal, Outcome::of(Box::new(found)), Duration::from_secs(wait)).await;
+    let outcome = app.pipeline().wait_for_outcome(&caller.principal, Outcome::of(Box::new(found)), Duration::from_secs(wait)).await;
     let Outcome::Pending(pending) = &outcome else { return Ok(words::result(app, outcome).await) };
     Ok(match app.pipeline().is_left_by_caller(pending).await {
         Ok(true) => words::left_behind(app, pending),

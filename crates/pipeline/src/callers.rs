@@ -81,11 +81,11 @@ impl Pipeline {
     async fn told_by_row(&self, line: &Line, principal: &Principal, error: Error) -> Result<Outcome, Error> {
         let Some(invocation) = line.invocation() else { return Err(error) };
         tracing::warn!(%invocation, %error, "its walk broke off, and its caller is kept");
-        Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || self.standing_of(line, principal, &invocation)).await
+        Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || self.standing_on(line, principal, &invocation)).await
     }
 
     /// The call on the line as it is now.
-    pub(crate) async fn standing_of(&self, line: &Line, principal: &Principal, invocation: &InvocationId) -> Result<Outcome, Error> {
+    pub(crate) async fn standing_on(&self, line: &Line, principal: &Principal, invocation: &InvocationId) -> Result<Outcome, Error> {
         let outcome = Outcome::of(Box::new(self.watch(&principal.org, invocation, Duration::ZERO).await?));
         note_doubt(line, &outcome);
         Ok(outcome_told_to(principal, outcome))
@@ -144,7 +144,7 @@ impl Pipeline {
             Ok(id)
         }));
         match taken.await {
-            Ok(id) => self.standing_of(line, asked.principal, &id).await,
+            Ok(id) => self.standing_on(line, asked.principal, &id).await,
             Err(error) => self.told_by_row(line, asked.principal, error).await,
         }
     }

@@ -32,15 +32,12 @@ impl Pipeline {
     }
 
     /// Performs one action for one principal. The call ends in exactly one receipt, or waits for a person. It goes on if the caller
-    /// disconnects. A caller who waits on a line joins the same call if that was left before.
+    /// disconnects. A caller who waits on a line uses `call`.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
         self.invoke_as(self.walk.draw_id(), request).await
     }
 
     pub(crate) async fn invoke_as(&self, id: InvocationId, request: Request) -> Result<Outcome, Error> {
-        if let Some(line) = request.line.clone() {
-            return Box::pin(self.walk_on(id, request, line)).await;
-        }
         let principal = request.principal.clone();
         Ok(outcome_told_to(&principal, self.walk.invoke(id, request).await?))
     }

@@ -41,7 +41,12 @@ impl Pipeline {
     pub fn call(&self, request: Request) -> Waiting {
         let (pipeline, id) = (self.clone(), self.walk.draw_id());
         let (principal, line, walked) = (request.principal.clone(), request.line.clone(), id.clone());
-        let working = Box::pin(async move { pipeline.invoke_as(walked, request).await });
+        let working = Box::pin(async move {
+            match request.line.clone() {
+                Some(line) => pipeline.walk_on(walked, request, line).await,
+                None => pipeline.invoke_as(walked, request).await,
+            }
+        });
         Waiting { pipeline: self.clone(), principal, line, id, follower: None, working, known: None }
     }
 
@@ -53,15 +58,15 @@ impl Pipeline {
     }
 
     /// The outcome of a call; of a pending one as soon as it has ended, but not later than after `limit`.
-    pub async fn wait(&self, principal: &Principal, outcome: Outcome, limit: Duration) -> Outcome {
+    pub async fn wait_for_outcome(&self, principal: &Principal, outcome: Outcome, limit: Duration) -> Outcome {
         match outcome {
-            Outcome::Pending(pending) => Outcome::of(Box::new(self.wait_for(principal, *pending, limit).await)),
+            Outcome::Pending(pending) => Outcome::of(Box::new(self.wait_for_end(principal, *pending, limit).await)),
             Outcome::Ended { .. } | Outcome::Replayed(_) | Outcome::InDoubt(_) => outcome,
         }
     }
 
     /// An invocation as soon as it has ended, but not later than after `limit`.
-    pub async fn wait_for(&self, principal: &Principal, invocation: Invocation, limit: Duration) -> Invocation {
+    pub async fn wait_for_end(&self, principal: &Principal, invocation: Invocation, limit: Duration) -> Invocation {
         if limit.is_zero() {
             return invocation;
         }
@@ -94,7 +99,7 @@ impl Waiting {
     /// A call that is pending is waited for first, for at most `limit`.
     pub fn held(mut self, limit: Duration) -> Self {
         let (pipeline, principal, working) = (self.pipeline.clone(), self.principal.clone(), self.working);
-        self.working = Box::pin(async move { Ok(pipeline.wait(&principal, working.await?, limit).await) });
+        self.working = Box::pin(async move { Ok(pipeline.wait_for_outcome(&principal, working.await?, limit).await) });
         self
     }
 
@@ -110,7 +115,7 @@ impl Waiting {
                     outcome = &mut working => return outcome,
                     () = tokio::time::sleep_until(until), if line.invocation().is_some() => {
                         let Some(running) = line.invocation() else { continue };
-                        match pipeline.standing_of(&line, &principal, &running).await {
+                        match pipeline.standing_on(&line, &principal, &running).await {
                             // The store is away. The caller is kept: if its own timer fires meanwhile, it has left, and joins when it asks again.
                             Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_secs(1)).await,
                             standing => return standing,
@@ -152,6 +157,6 @@ impl Waiting {
             follower.turn_to(&pending);
         }
         let (pipeline, principal) = (self.pipeline.clone(), self.principal.clone());
-        self.working = Box::pin(async move { Ok(pipeline.wait(&principal, Outcome::Pending(pending), limit).await) });
+        self.working = Box::pin(async move { Ok(pipeline.wait_for_outcome(&principal, Outcome::Pending(pending), limit).await) });
     }
 }

@@ -2,7 +2,6 @@
 //! or from a file, or a person logs in for it in a browser; it is never shown again.
 
 use super::given::Given;
-use crate::hints::of_url;
 use crate::shared::*;
 use api::Code;
 use api::connection::{ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse};
@@ -222,7 +221,7 @@ impl Add {
         let (spaces, scopes) = (list(space), list(scope));
         let request = NewConnectionRequest { name: name.clone(), kind, url, account, from, value, secret, spaces, scopes, client_id };
         let made_at = request.url.clone();
-        let answer = client.post::<ConnectionView>(&["connections"], &request).await.map_err(|failure| of_url(failure, &made_at))?;
+        let answer = client.post::<ConnectionView>(&["connections"], &request).await.map_err(|failure| failure.of_url(&made_at))?;
         if is_oauth {
             return log_in(&name, waiting, client, terminal).await.map_err(|failure| made(&name, failure));
         }

@@ -305,6 +305,9 @@ fn sees_nothing(answer: &Answer, theirs: &[&str], asked: &str) {
     let mut body = answer.body.clone();
     if let Some(members) = body.as_object_mut() {
         members.remove("detail");
+        if let Some(about) = members.get_mut("next").and_then(|next| next["with"].as_object_mut()) {
+            about.retain(|_, named| !asked.split('/').any(|part| named == part));
+        }
     }
     let text = body.to_string();
     for id in theirs {

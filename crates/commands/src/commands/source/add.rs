@@ -3,7 +3,6 @@
 use super::tiers::{Irreversible, tier};
 use super::{drift, harvest, program, to_review};
 use crate::commands::allow::Terms;
-use crate::hints::of_url;
 use crate::shared::*;
 use api::Code;
 use api::source::{AddedSourceView, NewSourceRequest, VariableRequest};
@@ -140,7 +139,7 @@ impl Add {
         };
         let adding = client.post_within::<AddedSourceView>(&["sources"], &request, program::PATIENCE);
         let answer = program::waited(&format!("starting `{}`", clean::line(&request.name)), adding, terminal).await;
-        let answer = answer.map_err(|failure| of_url(named_well(failure, &request.name), request.url.as_deref().unwrap_or_default()))?;
+        let answer = answer.map_err(|failure| named_well(failure, &request.name).of_url(request.url.as_deref().unwrap_or_default()))?;
         let source = &answer.read;
         if !terminal.is_for_words() {
             return terminal.record(&answer.raw, &Record::new(&source.id));
