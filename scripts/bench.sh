@@ -31,6 +31,7 @@ case ${1-} in
 esac
 need_web
 need_bubblewrap
+need_interpreters
 # The benchmark compares a call over MCP with the proxies of others.
 need_mcp
 need_mcp_door
@@ -56,4 +57,7 @@ esac
 sync
 say "built in $SECONDS s, measuring"
 export ON_DISK=1
+case ${1-} in
+'' | --relay) python3 bench/npx.py "${CARGO_TARGET_DIR:-target}/release/countersign" ;;
+esac
 exec scripts/with-servers.sh "${CARGO_TARGET_DIR:-target}/release/countersign-bench" "$@"
